@@ -19,10 +19,11 @@ from detectors.charts.chart import (
     vertical,
 )
 from detectors.contract import Report
-from detectors.wording.figures import percent, whole_usd
+from detectors.wording.figures import as_whole_usd, percent, whole_usd
 from detectors.wording.names import detector_name
 from detectors.wording.projection import is_monthly, per_month
 
+_LEAST_WHOLE: Final = Decimal(10)
 _FIXES: Final = "verified and estimated fixes"
 
 
@@ -75,7 +76,7 @@ def savings_waterfall(report: Report) -> Chart:
                     "" if step.alone is None else whole_usd(-step.alone),
                     whole_usd(step.amount),
                 ),
-                percent(share(abs(step.amount), audit.projected_spend_usd)),
+                percent(share(step.high - step.low, audit.projected_spend_usd)),
             )
             for step in steps
         ),
@@ -85,6 +86,7 @@ def savings_waterfall(report: Report) -> Chart:
 def _steps(report: Report) -> Iterator[_Step]:
     audit = report.audit
     left = audit.projected_spend_usd
+    printed = as_whole_usd(left)
     yield _Step("Current spend", None, Decimal(0), left, left)
     for savings in report.savings_by_detector:
         if savings.composed_usd:  # conditional savings are not part of the total
@@ -92,6 +94,8 @@ def _steps(report: Report) -> Iterator[_Step]:
             label = detector_name(savings.detector, report.methods)
             low, high = sorted((left, after))
             yield _Step(label, savings.alone_usd, low, high, -savings.composed_usd)
-            left = after
+            left, printed = after, printed - as_whole_usd(savings.composed_usd)
     remaining = audit.projected_spend_usd - audit.projected_savings_usd
-    yield _Step("Remaining spend", None, Decimal(0), remaining, remaining)
+    # Whole dollars are what remains of the ones above, unless the savings are limited to the spend.
+    adds_up = abs(left - remaining) < 1 and min(printed, remaining) >= _LEAST_WHOLE
+    yield _Step("Remaining spend", None, Decimal(0), remaining, printed if adds_up else remaining)

@@ -7,6 +7,7 @@ from typing import Final
 _CENT: Final = Decimal("0.01")
 _DOLLAR: Final = Decimal(1)
 _SMALLEST_USD: Final = Decimal("0.0001")
+_LEAST_WHOLE_USD: Final = Decimal("9.995")
 # Not `strftime`, whose names depend on the locale.
 _MONTH_NAMES: Final = ("January", "February", "March", "April", "May", "June", "July",
                        "August", "September", "October", "November", "December")  # fmt: skip
@@ -40,7 +41,17 @@ def whole_usd(amount: Decimal) -> str:
     """
     if amount < 0:
         return f"−{whole_usd(-amount)}"
-    return usd(amount) if amount < Decimal("9.995") else f"${_round(amount, _DOLLAR):,}"
+    return usd(amount) if amount < _LEAST_WHOLE_USD else f"${_round(amount, _DOLLAR):,}"
+
+
+def as_usd(amount: Decimal) -> Decimal:
+    """Return the amount that `usd` prints, so that what stands side by side adds up."""
+    return amount if abs(amount) < _CENT else _round(amount, _CENT)
+
+
+def as_whole_usd(amount: Decimal) -> Decimal:
+    """Return the amount that `whole_usd` prints."""
+    return as_usd(amount) if abs(amount) < _LEAST_WHOLE_USD else _round(amount, _DOLLAR)
 
 
 def fine_usd(amount: Decimal) -> str:
@@ -72,13 +83,17 @@ def rate(usd_per_mtok: Decimal | float) -> str:
     return f"{'−' if amount < 0 else ''}{_six_decimals(abs(amount))}"
 
 
-def percent(value: float) -> str:
-    """Format as 24.4% or 24%; what would wrongly round to 0% or 100% becomes < 0.1% or > 99.9%."""
+def percent(value: float, *, padded: bool = False) -> str:
+    """Format as 24.4% or 24%; what would wrongly round to 0% or 100% becomes < 0.1% or > 99.9%.
+
+    In columns, where numbers stand below each other, it is padded: 24.0%.
+    """
     if 0 < value < 0.05:
         return "< 0.1%"
     if 99.95 <= value < 100:
         return "> 99.9%"
-    return f"{f'{value:,.1f}'.removesuffix('.0')}%"
+    text = f"{value:,.1f}"
+    return f"{text if padded else text.removesuffix('.0')}%"
 
 
 # What is less is no change worth a percentage.
@@ -87,14 +102,14 @@ _MOST_PERCENT: Final = 999
 _MOST_TIMES: Final = 1_000
 
 
-def relative(now: Decimal, before: Decimal) -> str:
+def relative(now: Decimal, before: Decimal, *, padded: bool = False) -> str:
     """Format how an amount differs from another: +12.3%, −8%, No change; New where it was none."""
     if not before:
         return "New" if now else "–"
     share = float((now - before) / before * 100)
     if abs(share) < 0.05:
         return "No change"
-    size = f"{abs(share):,.0f}%" if abs(share) >= 100 else percent(abs(share))
+    size = f"{abs(share):,.0f}%" if abs(share) >= 100 else percent(abs(share), padded=padded)
     return f"{'+' if share > 0 else '−'}{size}"
 
 
@@ -103,7 +118,7 @@ def is_change(now: Decimal, before: Decimal, days: int = 1) -> bool:
     return abs(now - before) * days >= LEAST_CHANGE_USD
 
 
-def change(now: Decimal, before: Decimal, days: int = 1) -> str:
+def change(now: Decimal, before: Decimal, days: int = 1, *, padded: bool = False) -> str:
     """Format how spend has changed: +12.3%, ×12 beyond 999%, New, or "–" under a dollar.
 
     Whether the period before is covered at all is for the caller to check.
@@ -116,7 +131,7 @@ def change(now: Decimal, before: Decimal, days: int = 1) -> str:
         return "New"
     if (now - before) / before * 100 > _MOST_PERCENT:
         return f"×{now / before:,.0f}"
-    return relative(now, before)
+    return relative(now, before, padded=padded)
 
 
 def changed_from(now: Decimal, before: Decimal, when: str) -> str:
@@ -133,12 +148,17 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
-def short_number(value: float) -> str:
-    """Format as 1.2M; numbers under a thousand stay whole."""
+def short_number(value: float, *, padded: bool = False) -> str:
+    """Format as 1.2M, padded as 1.20M for columns; numbers under a thousand stay whole."""
     for size, letter in _THOUSANDS:
         # 999.9K would round up to 1,000K, so it becomes 1M.
         if value >= size * 0.9995:
-            return f"{value / size:.3g}{letter}" if value < size * 999.5 else f"{value:.3g}"
+            if value >= size * 999.5:
+                return f"{value:.3g}"
+            text = (
+                f"{float(value) / size:#.3g}".removesuffix(".") if padded else f"{value / size:.3g}"
+            )
+            return f"{text}{letter}"
     return f"{value:,.0f}"
 
 

@@ -77,9 +77,9 @@ def observed(report: Report) -> str:
         return f"{calls}: {spent}, not projected."
     if audit.span_days > month or audit.monthly_factor == 1:
         return f"{calls}: {spent}. Monthly figures are those of the last {month} days."
-    full = ""
+    full = partial = ""
     if audit.observed_days == month:
         if whole_usd(audit.projected_spend_usd) == whole_usd(audit.total_spend_usd):
             return f"{calls}: {spent}."
-        full = "full "  # the first and the last of them are not whole
-    return f"{calls}: {spent}, projected to {month} {full}days."
+        full, partial = "full ", " (the first and last day are partial)"
+    return f"{calls}: {spent}{partial}, projected to {month} {full}days."

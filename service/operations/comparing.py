@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from detectors.contract import (
     CHANGE_STATUSES,
-    Change,
+    Finding,
     Span,
     SpendChange,
     compare_spend,
@@ -20,6 +20,7 @@ from detectors.contract import (
     spend_by_model,
     spend_by_route,
 )
+from detectors.contract.comparison import FIXED, GONE
 from detectors.wording.comparison import describe_lengths, describe_reports
 from detectors.wording.figures import day
 from detectors.wording.imports import as_import, has_own_dollars
@@ -47,6 +48,10 @@ class ComparedFinding:
     route: str
     provider: str
     model: str
+    suggested_model: str | None
+    confidence: str
+    finding_id: str
+    audit_id: str = ""  # of the report with the finding; empty where the ID is the account's
     before_usd: Decimal
     after_usd: Decimal
 
@@ -116,7 +121,17 @@ def compare_audits(
         after=spans[1],
         routes=routes[:limit],
         models=models[:limit],
-        findings=[_describe(change) for change in list_priced_changes(after, before)[:limit]],
+        findings=[
+            ComparedFinding(
+                status=change.status,
+                **_labels_of(change.finding),
+                finding_id=change.finding.id,
+                audit_id=before_id if change.status in (FIXED, GONE) else after_id,
+                before_usd=change.before_usd,
+                after_usd=change.after_usd,
+            )
+            for change in list_priced_changes(after, before)[:limit]
+        ],
         notes=(*describe_lengths(*spans), *describe_reports(before, after)),
     )
 
@@ -133,17 +148,9 @@ def _read(session: Session, account_id: str, audit_id: str) -> tuple[ListedRepor
     return report, audit.source == INGEST and has_own_dollars(report.audit)
 
 
-def _describe(change: Change) -> ComparedFinding:
-    return ComparedFinding(
-        status=change.status,
-        detector=change.finding.detector,
-        kind=change.finding.kind,
-        route=change.finding.route,
-        provider=change.finding.provider,
-        model=change.finding.model,
-        before_usd=change.before_usd,
-        after_usd=change.after_usd,
-    )
+def _labels_of(finding: Finding | AccountFinding) -> dict[str, Any]:
+    names = ("detector", "kind", "route", "provider", "model", "suggested_model", "confidence")
+    return {name: getattr(finding, name) for name in names}
 
 
 def compare_periods(session: Session, account_id: str, periods: Periods, *, limit: int) -> Compared:
@@ -225,11 +232,8 @@ def _measure(row: ComparedSavings, days: Sequence[int], *, has_traffic: bool) ->
     )
     return ComparedFinding(
         status=find_status(before or None, after or None, has_traffic=has_traffic),
-        detector=row.finding.detector,
-        kind=row.finding.kind,
-        route=row.finding.route,
-        provider=row.finding.provider,
-        model=row.finding.model,
+        **_labels_of(row.finding),
+        finding_id=row.finding.id,
         before_usd=before,
         after_usd=after,
     )

@@ -199,6 +199,7 @@ def register_filters(app: Flask) -> None:
         usd=figures.usd,
         fine_usd=figures.fine_usd,
         whole_usd=figures.whole_usd,
+        as_usd=figures.as_usd,
         percent=figures.percent,
         number=figures.number,
         short_number=figures.short_number,

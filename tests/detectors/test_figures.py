@@ -158,3 +158,14 @@ def test_a_latency_has_two_digits(milliseconds: float, written: str) -> None:
 )
 def test_bytes_have_a_unit_of_a_thousand(count: int, written: str) -> None:
     assert size(count) == written
+
+
+def test_numbers_below_each_other_have_the_same_digits() -> None:
+    assert [short_number(each, padded=True) for each in (7_100_000, 7_071_000, 120_000, 385)] == [
+        *("7.10M", "7.07M", "120K", "385")
+    ]
+    assert [percent(each, padded=True) for each in (14.0, 14.8, 0.01)] == [
+        *("14.0%", "14.8%", "< 0.1%")
+    ]
+    changes = [change(Decimal(each), Decimal(50), padded=True) for each in ("57", "57.4", "50")]
+    assert changes == ["+14.0%", "+14.8%", "No change"]

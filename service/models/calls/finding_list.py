@@ -202,35 +202,47 @@ def sum_confidences(
 
 
 class Potential(NamedTuple):
-    """The unresolved findings of a route, and the sum of their savings per month.
+    """The largest of a route's unresolved findings, and how many of them have savings.
 
-    They may share calls, so the sum of several is an upper limit.
+    They may share calls, so their sum could be more than the route costs.
     """
 
     findings: int
     usd: Decimal
+    is_monthly: bool
+    confidence: str
 
 
-def sum_potential(
+def find_potential(
     session: Executor, account_id: str, only: Mapping[str, str], routes: Collection[str]
 ) -> Mapping[str, Potential]:
     """Return the potential savings of those routes that have any."""
     query = _potential_query(tuple(name for name in only if name in FINDING_LABELS))
     given = {"account_id": account_id, "routes": routes}
     given |= {f"only_{name}": value for name, value in only.items()}
-    return {row[0]: Potential(row[1], row[2]) for row in session.execute(query, given)}
+    return {row[0]: Potential(*row[1:]) for row in session.execute(query, given)}
 
 
 @cache
 def _potential_query(labels: tuple[str, ...]) -> Select[Any]:
-    query = select(OWN_ROUTE, func.count(), func.sum(AccountFinding.monthly_usd)).where(
+    is_condition = AccountFinding.confidence == "CONDITIONAL"
+    order = (AccountFinding.monthly_usd.desc(), is_condition)
+    query = select(
+        OWN_ROUTE.label("route"),
+        func.count().over(partition_by=OWN_ROUTE).label("findings"),
+        AccountFinding.monthly_usd,
+        AccountFinding.is_monthly,
+        AccountFinding.confidence,
+        func.row_number().over(partition_by=OWN_ROUTE, order_by=order).label("place"),
+    ).where(
         AccountFinding.account_id == bindparam("account_id"),
         AccountFinding.state.in_(UNRESOLVED),
         AccountFinding.monthly_usd > 0,
         OWN_ROUTE.in_(bindparam("routes", expanding=True)),
         *matches_findings({name: bindparam(f"only_{name}") for name in labels}),
     )
-    return query.group_by(OWN_ROUTE)
+    *shown, place = query.subquery().c
+    return select(*shown).where(place == 1)
 
 
 def sum_by_route(session: Executor, account_id: str) -> Mapping[tuple[str, str], Decimal]:

@@ -143,7 +143,7 @@ class Coverage:
                 cell.projects[""] += cell.counted_usd
                 if day > last and day not in uploaded:
                     cell.pending_usd = cell.unbilled[""] = cell.list_usd
-        self._used, self._surplus = find_covered(self.cells)
+        self.used, self._surplus = find_covered(self.cells)
         self.shares = {key: self._find_share(key, cell) for key, cell in self.cells.items()}
 
     def _add_usage(self, provider: str, usage: Sequence[Any]) -> None:
@@ -187,7 +187,7 @@ class Coverage:
 
     def _find_share(self, key: Key, cell: Cell) -> Decimal:
         """Return the share of a cell's reported dollars that our calls cover."""
-        used = self._used[key]
+        used = self.used[key]
         if not any(cell.reported):  # of speech, say, which is billed by characters or seconds
             whole, part = cell.list_usd, cell.counted_usd
         elif used in (cell.reported, _NONE):
@@ -219,7 +219,7 @@ class Coverage:
 
     def left_of(self, key: Key) -> list[int]:
         """Return the reported tokens that no call covers."""
-        prompt, cached, written, completion = map(sub, self.cells[key].reported, self._used[key])
+        prompt, cached, written, completion = map(sub, self.cells[key].reported, self.used[key])
         # Cached tokens are part of a prompt, also where calls have other kinds than the report.
         cached = min(cached, prompt)
         return [prompt, cached, min(written, prompt - cached), completion]

@@ -53,7 +53,7 @@ class Line:
     reported_usd: Decimal = NO_USD
     counted_usd: Decimal = NO_USD
     reported_tokens: int = 0
-    counted_tokens: int = 0
+    covered_tokens: int = 0  # of the reported ones, by our calls
 
     @property
     def is_used(self) -> bool:
@@ -62,8 +62,8 @@ class Line:
 
     @property
     def coverage(self) -> Decimal | None:
-        covered = Decimal(min(self.counted_tokens, self.reported_tokens))
-        return covered / self.reported_tokens if self.reported_tokens else None
+        reported = self.reported_tokens
+        return Decimal(self.covered_tokens) / reported if reported else None
 
 
 class _Lines(dict[str, Line]):
@@ -244,11 +244,12 @@ def _add_lines(
     days, models, projects, whole = _Lines(), _Lines(), _Lines(), Line("")
     by_day: dict[str, list[Decimal]] = defaultdict(lambda: [NO_USD, NO_USD])
     for (day, model), cell in sorted(covered.cells.items()):
+        used = covered.used[day, model]
         for line in (days[str(day)], models[model], whole):
             line.reported_usd += cell.list_usd
             line.counted_usd += cell.counted_usd
             line.reported_tokens += cell.reported[0] + cell.reported[3]
-            line.counted_tokens += cell.counted[0] + cell.counted[3]
+            line.covered_tokens += used[0] + used[3]
         for project, usd in cell.projects.items():
             projects[project].reported_usd += usd
         by_day[str(day)][0] += cell.billed_usd

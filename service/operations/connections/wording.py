@@ -139,8 +139,8 @@ def describe_finding(found: TotalsFinding) -> tuple[str, str]:
 def summarize(found: Reconciliation) -> str:
     """Return the month's line: what was billed, what calls explain, and what the rest is."""
     said = [f"{name_provider(found.provider)} billed {usd(found.billed_usd)}."]
-    if found.explained_share is not None:
-        share = percent(float(found.explained_share * 100))
+    share = describe_share(found)
+    if share:
         said.append(f"Your calls explain {usd(found.explained_usd)} ({share}).")
     if [part.project_id for part in found.projects] == [""]:  # the provider may have no projects
         said.append(f"{usd(found.projects[0].usd)} was not sent.")
@@ -158,8 +158,17 @@ def summarize(found: Reconciliation) -> str:
     fees = [part for part in found.parts if describe_part(part.kind).startswith("A fee")]
     said += [f"{usd(part.usd)} {_is(part.kind)}." for part in fees]
     left = found.unexplained_usd
-    said.append(f"{usd(abs(left))} is unexplained." if left else "Nothing is unexplained.")
+    said.append(f"{usd(left)} is unexplained." if left else "Nothing is unexplained.")
     return " ".join(said)
+
+
+def describe_share(found: Reconciliation) -> str:
+    """Return how much of the bill calls explain; a share above 100% would say nothing."""
+    if found.explained_share is None:
+        return ""
+    if found.explained_usd > found.billed_usd:
+        return "more than billed"
+    return percent(float(found.explained_share * 100))
 
 
 def summarize_agent(found: AgentMonth) -> str:

@@ -88,6 +88,34 @@ def test_the_waterfall_goes_from_current_to_remaining_spend() -> None:
     )
 
 
+@each_case(
+    ("spend", "saved", "printed"),
+    [
+        ("8144.49", ("95.51", "237.51", "11.51"), ("$8,144", "−$96", "−$238", "−$12", "$7,798")),
+        ("10.40", ("0.93",), ("$10", "−$0.93", "$9.47")),
+        ("100.40", ("60.40", "60.40"), ("$100", "−$60", "−$60", "$0.00")),
+    ],
+)
+def test_the_steps_that_are_printed_add_up(
+    spend: str, saved: tuple[str, ...], printed: tuple[str, ...]
+) -> None:
+    report = make_report()
+    amounts = [Decimal(each) for each in saved]
+    total = Decimal(spend)
+    audit = replace(
+        report.audit,
+        projected_spend_usd=total,
+        projected_savings_usd=min(sum(amounts, Decimal(0)), total),
+    )
+    by_detector = tuple(
+        SavingsByDetector(detector=f"d{number}", alone_usd=each, composed_usd=each)
+        for number, each in enumerate(amounts)
+    )
+    chart = charts.savings_waterfall(replace(report, audit=audit, savings_by_detector=by_detector))
+    assert tuple(row[2] for row in chart.rows) == printed
+    assert chart.summary.endswith(f"remaining spend: {printed[-1]}.")
+
+
 def test_a_fix_that_costs_more_is_a_step_up() -> None:
     savings = SavingsByDetector(
         detector="d2_missed_caching", alone_usd=Decimal(-5), composed_usd=Decimal(-5)

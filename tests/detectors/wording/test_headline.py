@@ -151,6 +151,8 @@ def test_a_projection_of_thirty_days_is_said_unless_it_changes_no_dollar() -> No
     month = {"observed_days": 30, "span_days": 29.2, "monthly_factor": 30 / 29.2}
     spent = {"total_spend_usd": Decimal("1000.00"), **month}
     projected = report_of(projected_spend_usd=Decimal("1027.40"), **spent)
-    assert observed(projected).endswith("$1,000.00 in 30 days, projected to 30 full days.")
+    assert observed(projected).endswith(
+        "$1,000.00 in 30 days (the first and last day are partial), projected to 30 full days."
+    )
     same = report_of(projected_spend_usd=Decimal("1000.10"), **spent)
     assert observed(same).endswith("$1,000.00 in 30 days.")

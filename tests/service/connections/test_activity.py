@@ -115,8 +115,8 @@ def test_the_page_shows_people_and_models_and_forgets_names(
     db_session.commit()
     page = f"{PAGE}/{row.id}"
     words = words_of(ada.get(page))
-    assert f"{ADA} 1 3 +1,234 −0 0 75% 1M $12.34" in words, words
-    assert "claude-x plan 1 1M" in words
+    assert f"{ADA} 1 3 +1,234 −0 0 75.0% 1.00M $12.34" in words, words
+    assert "claude-x plan 1 1.00M" in words
     assert ada.post(page, f"{page}/names", names="on").status_code == 303
     assert "canary" not in ada.get(page)
     assert "012345" in ada.get(page)

@@ -19,6 +19,7 @@ from service.operations.connections.wording import (
     ORDER,
     describe_finding,
     describe_part,
+    describe_share,
     name_line,
     name_part,
     name_project,
@@ -47,7 +48,7 @@ def home() -> str:
     counted = newest_months(list_agent_months(session, account_id), _SHOWN_MONTHS)
     return render_template(
         "pages/bill/home.html",
-        months=[(each, name_provider(each.provider), summarize(each)) for each in months],
+        months=[(each, name_provider(each.provider), describe_share(each)) for each in months],
         agents=compare_agents(session.connection(), account_id, counted),
         connections=list_connections(session, account_id),
     )

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from detectors.charts import MOST_SERIES, Columns, sparkline
 from detectors.wording.figures import day, usd
 from service.models.base import Executor
-from service.models.calls.finding_list import Potential, sum_potential
+from service.models.calls.finding_list import Potential, find_potential
 from service.models.calls.spend import (
     BY_COST,
     Selection,
@@ -72,7 +72,7 @@ def read_spend(session: Executor, account_id: str, query: Query, today: date) ->
     ranked = sum_spend(session, account_id, wanted, order=BY_COST, limit=ROUTES)
     names = [each.value for each in ranked.groups]
     trends = sum_days_of(session, account_id, wanted, names)
-    potential = sum_potential(session, account_id, only, names)
+    potential = find_potential(session, account_id, only, names)
     chart = None
     if has_calls and query.group == _ROUTE and _ROUTE not in query.only:
         chart = chart_spend(query, ranked, days, trends)

@@ -7,9 +7,9 @@ from typing import Any, Final
 from flask import render_template, request
 
 from detectors.contract import SpendChange
+from detectors.wording.actions import title
 from detectors.wording.comparison import STATUS_WORDS
-from detectors.wording.figures import usd
-from detectors.wording.names import detector_name
+from detectors.wording.figures import counted, usd
 from service.core.time_zones import minute
 from service.errors import InvalidRequestError
 from service.models.audits.audit_lists import AuditFilter, Reported, list_audits, list_reported
@@ -20,7 +20,13 @@ from service.models.audits.audits import (
 )
 from service.models.base import utc_now
 from service.models.calls.spend import Periods, find_last_day
-from service.operations.comparing import Compared, ComparedFinding, compare_audits, compare_periods
+from service.operations.comparing import (
+    AUDITS,
+    Compared,
+    ComparedFinding,
+    compare_audits,
+    compare_periods,
+)
 from service.reports.documents import find_published
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import SOURCE_WORDS, PrivatePages, find_zone, require_visitor
@@ -51,13 +57,6 @@ _CHANGE_COLUMNS: Final = (
 _COLUMNS: Final = {
     "routes": (Column("name", "Route"), *_CHANGE_COLUMNS),
     "models": (Column("name", "Model"), *_CHANGE_COLUMNS),
-    "findings": (
-        Column("finding", "Finding"),
-        Column("status", "Status"),
-        Column("route", "Route"),
-        Column("before", "Savings before", is_number=True),
-        Column("after", "Savings after", is_number=True),
-    ),
 }
 _CHANGES: Final[Mapping[str, Callable[[SpendChange], Any]]] = {
     "name": lambda each: each.labels[-1].casefold(),
@@ -67,7 +66,7 @@ _CHANGES: Final[Mapping[str, Callable[[SpendChange], Any]]] = {
     "percent": lambda each: each.change_pct,
 }
 _FINDINGS: Final[Mapping[str, Callable[[ComparedFinding], Any]]] = {
-    "finding": lambda each: detector_name(each.detector),
+    "finding": lambda each: str(title(each)).casefold(),
     "status": lambda each: each.status,
     "route": lambda each: each.route.casefold(),
     "before": lambda each: each.before_usd,
@@ -88,7 +87,8 @@ def show() -> str | tuple[str, int]:
     except (ImpossibleError, InvalidRequestError) as error:
         problem = str(error)
     pair = wanted if isinstance(wanted, AuditPair) else None
-    tables = read_tables(request.args, _COLUMNS, path="/compare", parameters=_chosen())
+    columns = {**_COLUMNS, "findings": _list_finding_columns(compared)}
+    tables = read_tables(request.args, columns, path="/compare", parameters=_chosen())
     page = render_template(
         "pages/spend/compare.html",
         compared=compared,
@@ -107,6 +107,24 @@ def show() -> str | tuple[str, int]:
         unnamed=UNNAMED,
     )
     return (page, 422) if problem else page
+
+
+def _list_finding_columns(compared: Compared | None) -> Sequence[Column]:
+    """Say which days savings are of where they aren't monthly, as on other pages."""
+    before, after = "Savings before", "Savings after"
+    if compared is not None and compared.kind != AUDITS:
+        before, after = (
+            "Savings per day" if compared.is_per_day else f"Savings in {counted(span.days, 'day')}"
+            for span in (compared.before, compared.after)
+        )
+        before, after = f"{before} before", f"{after} after"
+    return (
+        Column("finding", "Finding"),
+        Column("status", "Status"),
+        Column("route", "Route"),
+        Column("before", before, is_number=True),
+        Column("after", after, is_number=True),
+    )
 
 
 def _chosen() -> dict[str, str]:

@@ -20,6 +20,7 @@ from service.models.connections.unsent import drop_unsent, replace_unsent, sum_u
 from service.models.watching.budgets import save_budget
 from service.operations.connections.coverage import find_unsent
 from service.operations.connections.reconciliation import (
+    UNEXPLAINED,
     Part,
     Reconciliation,
     lock_months,
@@ -33,6 +34,7 @@ from tests.cases import each_case
 from tests.service.support.bills import EVIL, MONTH, plant, unsent_on
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant, add_tenant, error_of
+from tests.service.support.spend import add_spend, spend_line
 
 API = "/api/v1/reconciliation"
 
@@ -63,6 +65,29 @@ def test_each_month_closes_to_the_cent(client: FlaskClient, tenant: Tenant) -> N
     assert found["counted_usd"] + sum(parts.values()) == pytest.approx(found["billed_usd"])
     [silent] = found["not_sent"]
     assert (silent["project_id"], silent["project"]) == ("proj_2", EVIL)
+
+
+def test_calls_of_one_model_cover_no_tokens_of_another(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    counts = {"prompt_tokens": 10**9, "completion_tokens": 0}
+    none = {"cached_tokens": 0, "cache_write_tokens": 0}
+    add_spend(
+        db_session, tenant.account_id, spend_line(MONTH, "9", model="gpt-5.5", **counts, **none)
+    )
+    [found] = _read(client, tenant, "?lines=model")
+    assert found["coverage"] == pytest.approx(25 / 35, abs=0.001)
+    covered = {line["key"]: line["coverage"] for line in found["lines"]}
+    assert covered["gpt-4o"] == found["coverage"]
+    assert covered["gpt-5.5"] is None
+
+
+def test_more_than_billed_is_said_and_less_keeps_its_sign() -> None:
+    found = Reconciliation("openai", MONTH, billed_usd=Decimal(2), explained_usd=Decimal("13.65"))
+    found.parts = [Part(UNEXPLAINED, Decimal("-14.37"))]
+    assert summarize(found) == (
+        "OpenAI billed $2.00. Your calls explain $13.65 (more than billed). −$14.37 is unexplained."
+    )
 
 
 @pytest.mark.parametrize(("lines", "count"), [("day", 28), ("model", 2), ("project", 2)])

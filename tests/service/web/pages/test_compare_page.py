@@ -6,14 +6,16 @@ from decimal import Decimal
 from html import unescape
 
 import pytest
+from sqlalchemy import insert
 from sqlalchemy.orm import Session, sessionmaker
 
 import detectors
 from detectors.contract import SpendByRoute
-from service.models import Audit, ReportRow
+from service.models import Audit, FindingSaving, ReportRow
 from service.models.base import utc_now
 from tests.service.support.browser import Browser
 from tests.service.support.documents import make_finding, make_report
+from tests.service.support.findings import add_account_finding
 from tests.service.support.scenes import record
 from tests.service.support.spend import FIRST, add_month, add_spend, spend_line, today
 from tests.service.web.pages.scenes import add_run
@@ -52,14 +54,25 @@ def test_periods_are_compared_by_route_and_model_largest_change_first(
     add_spend(db_session, account_id, *lines)
     page = ada.get(f"/compare?{MONTHS}")
     assert _rows(page, "routes") == [
-        ["search", "$50.00", "$30.00", "−$20.00", "−40%"],
-        ["chat", "$10.00", "$15.00", "+$5.00", "+50%"],
+        ["search", "$50.00", "$30.00", "−$20.00", "−40.0%"],
+        ["chat", "$10.00", "$15.00", "+$5.00", "+50.0%"],
         ["No tag or endpoint", "$0.00", "$2.00", "+$2.00", "New"],
     ]
     assert _rows(page, "models")[0][0] == "gpt-5.5 openai"
     assert '<a href="/route?route=search">' in page
     assert "Mar 1, 2026 to Mar 28, 2026, compared with Feb 1, 2026 to Feb 28, 2026" in page
     assert "−21.7%" in page
+
+
+def test_a_change_is_the_difference_of_the_amounts_beside_it(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    before = spend_line(date(2026, 2, 1), "80.786")
+    add_spend(db_session, account_id, before, spend_line(FIRST, "94.634"))
+    page = ada.get(f"/compare?{MONTHS}")
+    assert _rows(page, "routes") == [["chat", "$80.79", "$94.63", "+$13.84", "+17.1%"]]
+    assert "+$13.84" in page[page.index("<dt>Change") : page.index("<dt>Findings")]
+    assert "$13.85" not in page
 
 
 def test_periods_of_different_length_are_compared_per_day(
@@ -104,14 +117,16 @@ def test_periods_without_calls_say_so(ada: Browser, account_id: str, db_session:
     assert "No calls in these periods" in ada.get("/compare?days=7")
 
 
-def _add_audit(session: Session, account_id: str, spend: str, created_at: datetime) -> str:
+def _add_audit(
+    session: Session, account_id: str, spend: str, created_at: datetime, found: int = 2
+) -> str:
     findings = (make_finding(1, route="chat"), make_finding(2, route="gpt-4o"))
     routes = (SpendByRoute(route="chat", calls=1, spend_usd=Decimal(spend)),)
     audit = Audit(account_id=account_id, source="account", blob_key="", status="done")
     audit.created_at, audit.window_days = created_at, 30
     session.add(audit)
     session.flush()
-    document = make_report(spend_by_route=routes, findings=findings).to_json()
+    document = make_report(spend_by_route=routes, findings=findings[:found]).to_json()
     session.add(ReportRow(audit_id=audit.id, document=document))
     session.commit()
     return audit.id
@@ -124,7 +139,7 @@ def test_an_audit_is_compared_with_the_one_before_it(
     before = _add_audit(db_session, account_id, "40", now - timedelta(days=1))
     after = _add_audit(db_session, account_id, "50", now)
     page = ada.get(f"/compare?after={after}")
-    assert _rows(page, "routes") == [["chat", "$40.00", "$50.00", "+$10.00", "+25%"]]
+    assert _rows(page, "routes") == [["chat", "$40.00", "$50.00", "+$10.00", "+25.0%"]]
     assert f'<option value="{before}" selected>' in page
     assert f'href="/compare?after={after}"' in ada.get(f"/audits/{after}")
 
@@ -150,13 +165,46 @@ def test_two_batches_are_compared_by_their_own_dollars(
         for each in (before, after)
     ]
     amounts = [
-        Decimal(cell.removeprefix("$").replace(",", ""))
+        Decimal(cell.removeprefix("up to ").removeprefix("$").replace(",", ""))
         for row in _rows(ada.get(f"/compare?before={ids[0]}&after={ids[1]}"), "findings")
         for cell in row
-        if cell.startswith("$")
+        if cell.removeprefix("up to ").startswith("$")
     ]
     assert amounts
     assert max(amounts) <= after.audit.total_spend_usd
+
+
+def test_findings_of_periods_have_the_words_of_findings_and_lead_to_them(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line(date(2026, 2, 1)), spend_line(FIRST))
+    finding = add_account_finding(db_session, account_id, confidence="CONDITIONAL")
+    saving = {"account_finding_id": finding.id, "day": FIRST, "calls": 1}
+    db_session.execute(insert(FindingSaving), [saving | {"saving_usd": Decimal(7)}])
+    db_session.commit()
+    page = ada.get(f"/compare?{MONTHS}")
+    words = "Cache the repeated start of chat prompts"
+    [row] = _rows(page, "findings")
+    assert [row[0], *row[-2:]] == [words, "$0.00", "up to $7.00"]
+    assert f'<a href="/findings/{finding.id}">' in page
+    assert "Savings in 28 days before" in page
+    assert "Savings in 28 days after" in page
+    by_day = ada.get(f"/compare?{MONTHS.replace('03-28', '03-07')}")
+    assert "Savings per day after" in by_day
+
+
+def test_findings_of_audits_lead_to_the_report_that_has_them(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    now = utc_now()
+    before = _add_audit(db_session, account_id, "40", now - timedelta(days=1))
+    after = _add_audit(db_session, account_id, "40", now, found=1)
+    page = ada.get(f"/compare?before={before}&after={after}")
+    assert "Savings after" in page
+    paths = re.findall(r'href="(/audits/(\w+)\?finding=[^"]+)"', page)
+    assert {audit_id for _path, audit_id in paths} == {before, after}
+    for path, _audit_id in paths:
+        ada.get(path)
 
 
 def test_an_audit_whose_report_was_deleted_is_not_the_one_before(

@@ -344,6 +344,31 @@ def test_a_route_filters_everything_and_its_row_leads_to_its_page(
     assert "<bdi>search</bdi>" in filtered
 
 
+def test_overlapping_findings_of_a_route_do_not_add_up(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    routes = ("assistant", "batch", "chat")
+    add_spend(db_session, account_id, *(spend_line(TODAY, "30", route=each) for each in routes))
+    for route, *found in (
+        ("assistant", (14, "ESTIMATED"), (14, "CONDITIONAL"), (11, "VERIFIED")),
+        ("batch", (9, "ESTIMATED"), (19, "CONDITIONAL")),
+        ("chat", (12, "CONDITIONAL")),
+    ):
+        for at, (usd, confidence) in enumerate(found):
+            add_account_finding(
+                db_session,
+                account_id,
+                route=route,
+                kind=f"kind {at}",
+                monthly_usd=Decimal(usd),
+                confidence=confidence,
+            )
+    page = ada.get("/dashboard")
+    table = page[page.index('id="routes"') :]
+    cells = re.findall('data-label="Savings/month">(.*?)<', table)
+    assert cells == ["$14 or more", "up to $19", "up to $12"]
+
+
 def test_routes_are_compared_with_the_period_before(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
@@ -360,12 +385,12 @@ def test_routes_are_compared_with_the_period_before(
     page = ada.get("/dashboard?days=7")
     rows = re.findall("<tr><td>(.*?)</tr>", page[page.index('id="routes"') :], re.DOTALL)
     assert [words_of(row) for row in rows[:3]] == [
-        "chat $12.00 +50% –",
-        "search $3.00 −25% –",
+        "chat $12.00 +50.0% –",
+        "search $3.00 −25.0% –",
         "agent $1.00 New –",
     ]
     earlier = ada.get("/dashboard?days=7&route=search&group=model")
-    assert "+50%" in words_of(earlier[earlier.index('id="routes"') :])
+    assert "+50.0%" in words_of(earlier[earlier.index('id="routes"') :])
 
 
 def test_only_routes_with_calls_in_the_range_are_shown(

@@ -183,7 +183,8 @@ def test_hours_and_latencies_are_those_of_the_latest_audit_and_say_so(
     db_session.commit()
     page = words_of(ada.get("/route?route=chat"))
     assert "Oct 1, 2026, 08:00 UTC to Oct 31, 2026, 07:00 UTC" in page
-    assert "20 calls; peak: 10 from 09:00 to 10:00 UTC." in page
+    audited = "Audited Oct 1, 2026 to Oct 31, 2026"
+    assert f"{audited}: 20 calls; peak: 10 from 09:00 to 10:00 UTC." in page
     assert "All calls 100 ms 8.9 s 10 gpt-5.5 100 ms 8.9 s 10" in page
     add_spend(db_session, account_id, spend_line(today(), model="gpt-5.5-mini"))
     assert "These calls have no latency." in ada.get("/model?model=gpt-5.5-mini")

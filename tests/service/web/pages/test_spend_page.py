@@ -61,8 +61,8 @@ def test_the_table_has_spend_share_change_calls_and_tokens_by_group(
     add_spend(db_session, account_id, *lines, *before)
     page = ada.get(f"/spend?{MARCH}")
     assert _rows(page) == [
-        ["chat", "$50.00", "83.3%", "+25%", "20", "2K", "200"],
-        ["search", "$10.00", "16.7%", "New", "10", "1K", "100"],
+        ["chat", "$50.00", "83.3%", "+25.0%", "20", "2.00K", "200"],
+        ["search", "$10.00", "16.7%", "New", "10", "1.00K", "100"],
         ["gone", "$0.00", "0%", "−100%", "0", "0", "0"],
     ]
     assert "+33.3% from $45.00" in page
