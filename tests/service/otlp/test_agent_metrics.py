@@ -641,7 +641,7 @@ def test_all_calls_stand_beside_what_they_cover_because_they_may_be_of_other_mac
         names = ("own_tokens", "held_tokens", "covered_tokens")
         assert [each[name] for name in names] == [13_049, 900_000, 13_049]
     page = words_of(browser.get("/bill").text)
-    assert f"{day:%b %Y} Claude Code 13,049 900,000 13,049 100% $0.02" in page
+    assert f"{day:%b %Y} Claude Code 13,049 900,000 13,049 100.0% $0.02" in page
     more = words_of(browser.get(f"/bill/agents/claude-code/{day:%Y-%m}").text)
     assert "claude-sonnet-4-6 13,049 900,000 13,049 100%" in more
     for each in (page, more):
@@ -674,7 +674,7 @@ def test_the_bill_shows_an_agents_own_totals_beside_calls(
     day = _plan(db_session, tenant.account_id)
     send(browser, tenant, recorded("claude-code"))
     page = browser.get("/bill").text
-    assert f"{day:%b %Y} Claude Code 13,049 26,098 13,049 100% $0.02" in words_of(page)
+    assert f"{day:%b %Y} Claude Code 13,049 26,098 13,049 100.0% $0.02" in words_of(page)
     path = f"/bill/agents/claude-code/{day:%Y-%m}"
     assert f'href="{path}"' in page
     page = words_of(browser.get(path).text)
