@@ -31,7 +31,7 @@ WORDS: Final = {
     "passkeys": 58,
     "billing": 58,
     "landing": 179,
-    "sign-in": 32,
+    "sign-in": 35,
 }
 
 

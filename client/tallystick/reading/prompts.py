@@ -40,14 +40,8 @@ def hash_prefixes(body: Mapping[str, Any], key: bytes | None = None, least: int 
     parts: list[str] = []
     missing = _LONGEST
     for name in _MEMBERS:
-        if name in body:
-            value = body[name]
-            # A call takes a tenth as long as the hash of a short prompt.
-            if type(value) is str and missing >= 0:
-                parts.append(value)
-                missing -= len(value) + 1
-            elif missing >= 0:
-                missing = _add_texts(parts, value, missing, _DEEPEST)
+        if name in body and missing >= 0:
+            missing = _add_texts(parts, body[name], missing, _DEEPEST)
     if not parts:
         return None, None
     if missing < 0:
@@ -58,7 +52,7 @@ def hash_prefixes(body: Mapping[str, Any], key: bytes | None = None, least: int 
         return None, None
     # In pieces, which are freed at once: the system takes longer to give the memory of a long text
     # than its hashes take. Lone surrogates pass.
-    piece = (text if length <= _FIRST else text[:_FIRST]).encode("utf-8", "surrogatepass")
+    piece = text[:_FIRST].encode("utf-8", "surrogatepass")
     digest: Any
     if key is None:
         digest = sha256(piece)

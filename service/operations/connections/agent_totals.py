@@ -36,7 +36,7 @@ class AgentLine:
     key: str
     own_tokens: int = 0  # what the agent counted
     held_tokens: int = 0  # those of all calls on its days and of its models
-    covered_tokens: int = 0  # those of them that are in calls, too
+    covered_tokens: int = 0  # those of the agent that are in calls, too
 
     @property
     def coverage(self) -> Decimal | None:

@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from detectors.wording.actions import title
-from detectors.wording.figures import usd
+from detectors.wording.figures import counted, usd
 from detectors.wording.labels import shortened
 from detectors.wording.names import NO_ROUTE
 from service.models.audits.audit_settings import AuditSettings
@@ -214,7 +214,7 @@ def _list_list_prices(
         for _, words in found[:_MOST_PRICES]:
             yield changed_on, words
         if len(found) > _MOST_PRICES:
-            yield changed_on, f"More list prices that changed: {len(found) - _MOST_PRICES}"
+            yield changed_on, f"{counted(len(found) - _MOST_PRICES, 'more list price')} changed"
 
 
 def _describe(series: Sequence[Mapping[str, Any]]) -> str:

@@ -61,9 +61,9 @@ _STORED_LOGS: Final = (
     " rejected; the message says how to turn it off. Others are not used."
 )
 _STORED_METRICS: Final = (
-    "Stored: what Claude Code, Codex, Gemini CLI and Copilot count of their own tokens. These"
-    " totals are compared with calls, and are no spend. Data points that can't be read are"
-    " rejected; other metrics are not used."
+    "The tokens that Claude Code, Codex, Gemini CLI and Copilot count themselves are stored, to"
+    " compare them with your calls; they don't count as spend. Data points that can't be read are"
+    " rejected, and other metrics are ignored."
 )
 _UNSUPPORTED: Final = "Unsupported Content-Type: use application/x-protobuf or application/json."
 

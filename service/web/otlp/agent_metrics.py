@@ -42,7 +42,7 @@ NO_LABELS: Final = "no model, or a type of tokens that we don't know"
 NO_COUNT: Final = "a value that isn't a count"
 NO_TIME: Final = "a time that is missing, more than 2 days ago, or more than a day ahead"
 TOO_LARGE: Final = "larger than 64 KiB"
-MALFORMED: Final = "not as OTLP has it"
+MALFORMED: Final = "not valid OTLP"
 
 _INPUT, _OUTPUT = ("prompt_tokens",), ("completion_tokens",)
 _CACHED, _WRITTEN = ("cached_tokens",), ("cache_write_tokens",)

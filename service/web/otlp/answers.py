@@ -16,8 +16,8 @@ _UNUSED: Final = (
     "Tallystick counts the answers that Claude Code, Codex and Gemini CLI log. {} ignored."
 )
 _UNUSED_METRICS: Final = (
-    "Tallystick reads the totals that Claude Code, Codex, Gemini CLI and Copilot count of their"
-    " tokens, to compare them with calls. Other metrics are ignored."
+    "Tallystick reads the token totals of Claude Code, Codex, Gemini CLI and Copilot, to compare"
+    " them with calls. Other metrics are ignored."
 )
 _ASSUMED: Final = (
     "We don't know whether the input tokens of some spans include the cached ones. We assume that"

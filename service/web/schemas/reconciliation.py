@@ -125,9 +125,7 @@ class AgentTokensSchema(Schema):
     held_tokens = required(
         fields.Integer, "The input and output tokens of all your calls of the same days and models."
     )
-    covered_tokens = required(
-        fields.Integer, "Those of the agent's own tokens that your calls have, too."
-    )
+    covered_tokens = required(fields.Integer, "The agent's own tokens that are also in your calls.")
     coverage = fields.Float(
         allow_none=True, metadata=described("Share of the agent's own tokens in your calls.")
     )

@@ -300,7 +300,7 @@ MALFORMED: Final[list[dict[str, Any]]] = [
 def test_a_malformed_data_point_in_json_is_rejected_alone(changed: dict[str, Any]) -> None:
     request = document(point(), point(**changed), point(asDouble=7.0))
     reading = read(request)
-    assert dict(reading.refused) == {"not as OTLP has it": 1}
+    assert dict(reading.refused) == {"not valid OTLP": 1}
     assert [int(each.amount) for each in reading.measured] == [100, 7]
     request = document(point(), point())
     request["resourceMetrics"][0]["scopeMetrics"][0]["metrics"][0]["sum"]["dataPoints"][0] |= {

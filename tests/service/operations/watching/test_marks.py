@@ -144,7 +144,7 @@ def test_the_most_expensive_models_whose_prices_changed_on_a_day_are_named(
     add_spend(db_session, ada.account_id, *lines)
     prices = "input $3.00 → $2.00 per 1M"
     expected = [f"List price of openai m-{n} changed: {prices}" for n in (5, 4, 3)]
-    expected.append("More list prices that changed: 3")
+    expected.append("3 more list prices changed")
     assert _words(db_session, ada.account_id, {}) == {date(2026, 3, 20): expected}
     one = {date(2026, 3, 20): [f"List price of openai m-0 changed: {prices}"]}
     assert _words(db_session, ada.account_id, {"model": "m-0"}) == one

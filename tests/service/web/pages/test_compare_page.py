@@ -90,7 +90,7 @@ def test_a_preset_compares_the_last_days_with_those_before(
 ) -> None:
     add_month(db_session, account_id, today(), days=8)
     page = ada.get(f"/compare?days={days}")
-    title = f"{days} days beside the {days} days before"
+    title = f"{days} days compared with the {days} days before"
     assert f'<a href="/compare?days={days}" title="{title}" aria-current="true">' in page
     assert f'name="from" type="date" value="{today() - timedelta(days=days - 1)}"' in page
     assert f'name="before_to" type="date" value="{today() - timedelta(days=days)}"' in page
