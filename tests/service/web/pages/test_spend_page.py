@@ -421,7 +421,7 @@ def test_a_deploy_is_noted_on_a_day_shown_on_charts_and_removed(
     assert ada.post("/spend", "/spend/marks", day=str(day), words="Deploy <1>").status_code == 303
     page = ada.get("/spend")
     assert "<em>Deploy &lt;1&gt;</em>" in page
-    assert '<i class="change"></i> Price or deploy' in page
+    assert '<i class="change"></i> Change' in page
     assert "<em>Deploy &lt;1&gt;</em>" in ada.get("/dashboard")
     [remove] = re.findall('action="(/spend/marks/[^"]+/remove)"', page)
     assert eve.act("/spend", remove).status_code == 404
