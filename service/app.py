@@ -1,6 +1,6 @@
 """Wire the web process together: `create_app`, without any logic of its own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
@@ -161,7 +161,8 @@ def create_app(config: Config | None = None) -> Flask:
     app = Flask("service", template_folder=str(RESOURCES / "templates"), static_folder="web/static")
     app.url_map.merge_slashes = False  # a redirect would trust the Host header
     app.json.sort_keys = False  # type: ignore[attr-defined]  # fields keep the documented order
-    app.ensure_sync = _as_it_is  # type: ignore[assignment,method-assign]
+    # No view or hook is asynchronous, so nothing has to ask.
+    app.ensure_sync = lambda function: function  # type: ignore[assignment,method-assign]
     app.config.update(_flask_settings(config))
     trusted = config.trusted_proxies
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=trusted, x_proto=trusted)  # type: ignore[method-assign]
@@ -192,11 +193,6 @@ def create_app(config: Config | None = None) -> Flask:
     return app
 
 
-def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a view or hook, of which none is asynchronous, without asking whether it is."""
-    return function
-
-
 def _flask_settings(config: Config) -> dict[str, object]:
     documents = {
         "": ("Tallystick", "/", "Audit your LLM spend from token counts alone."),
@@ -217,8 +213,13 @@ def _flask_settings(config: Config) -> dict[str, object]:
 
 
 def _register_routes(app: Flask, base_url: str) -> None:
+    def describe_components() -> None:
+        for name, schema in report_schemas().items():
+            api.spec.components.schema(name, schema)
+        _add_schemes(api, security_schemes(base_url))
+
     api.init_app(app)
-    api.describe_later(partial(_describe_components, base_url))
+    api.describe_later(describe_components)
     api.register_blueprint(ingest.blueprint, url_prefix=INGEST_PREFIX)
     api.register_blueprint(otlp.blueprint, url_prefix=OTLP_PREFIX)
     for resource in _API:
@@ -230,12 +231,6 @@ def _register_routes(app: Flask, base_url: str) -> None:
     admin_api.register_blueprint(admin.blueprint)
     for plain in _PAGES:
         app.register_blueprint(plain.blueprint)
-
-
-def _describe_components(base_url: str) -> None:
-    for name, schema in report_schemas().items():
-        api.spec.components.schema(name, schema)
-    _add_schemes(api, security_schemes(base_url))
 
 
 def _add_schemes(described: Api, schemes: Mapping[str, Any]) -> None:

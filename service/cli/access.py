@@ -1,6 +1,6 @@
 """tallystick account access and revoke: what can reach an account's data, and how to end it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +35,6 @@ def _row(kind: str, row_id: str, label: str, created_at: Any) -> _Row:
     return {"kind": kind, "id": row_id, "label": label, "created_at": f"{created_at:%Y-%m-%d}"}
 
 
-def _list(session: Session, owner_id: str, idle_days: int) -> Sequence[_Row]:
-    return [
-        *(_row("ingest-key", key.id, key.label or key.prefix, key.created_at)
-          for key in list_ingest_keys(session, owner_id)),
-        *(_row("read-token", token.id, token.label or token.prefix, token.created_at)
-          for token in list_read_tokens(session, owner_id)),
-        *(_row("session", one.id, "", one.created_at)
-          for one in list_sessions(session, owner_id, idle_days)),
-        *(_row("application", one.id, one.name, one.created_at)
-          for one in list_applications(session, owner_id)),
-        *(_row("authorization", one.id, one.name, one.allowed_at)
-          for one in list_allowed(session, owner_id)),
-        *(_row("report-link", one.link.audit_id, "", one.link.issued_at)
-          for one in list_links(session, owner_id) if one.link.revoked_at is None),
-    ]  # fmt: skip
-
-
 _REVOKE: Mapping[str, tuple[Callable[[Session, str, str], object], EventKind]] = {
     "ingest-key": (lambda *named: _revoke_secret(IngestKey, *named), EventKind.KEY_REVOKED),
     "read-token": (lambda *named: _revoke_secret(ReadToken, *named), EventKind.TOKEN_REVOKED),
@@ -76,7 +59,20 @@ def access(email: str, as_json: bool, data_dir: Path | None) -> None:
     config = reach(data_dir)
     with session_of(config) as session:
         owner = get_account(session, email)
-        rows = _list(session, owner.id, config.session_idle_days)
+        rows = [
+            *(_row("ingest-key", key.id, key.label or key.prefix, key.created_at)
+              for key in list_ingest_keys(session, owner.id)),
+            *(_row("read-token", token.id, token.label or token.prefix, token.created_at)
+              for token in list_read_tokens(session, owner.id)),
+            *(_row("session", one.id, "", one.created_at)
+              for one in list_sessions(session, owner.id, config.session_idle_days)),
+            *(_row("application", one.id, one.name, one.created_at)
+              for one in list_applications(session, owner.id)),
+            *(_row("authorization", one.id, one.name, one.allowed_at)
+              for one in list_allowed(session, owner.id)),
+            *(_row("report-link", one.link.audit_id, "", one.link.issued_at)
+              for one in list_links(session, owner.id) if one.link.revoked_at is None),
+        ]  # fmt: skip
     if as_json:
         click.echo(msgspec.json.encode(rows))
     else:

@@ -101,7 +101,11 @@ def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
 @json_command
 def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **options: Any) -> None:
     """Create an ingest key or read token; print it once."""
-    scopes, label = options["scopes"], _read_label(options["label"])
+    try:
+        label = read_label({"label": options["label"]})
+    except InvalidRequestError as error:
+        raise CommandError(error.message) from error
+    scopes = options["scopes"]
     days, is_lasting = options["days"], options["is_lasting"]
     if kind == "ingest-key" and (scopes or days or is_lasting):
         raise CommandError("--scope and --expires-in-days apply to read tokens only")
@@ -310,10 +314,3 @@ def mint_read_token(
         raise CommandError(f"an account can have up to {MAX_READ_TOKENS} read tokens") from error
     add_security_event(session, owner.id, EventKind.TOKEN_CREATED, {"prefix": row.prefix})
     return token
-
-
-def _read_label(text: str) -> str:
-    try:
-        return read_label({"label": text})
-    except InvalidRequestError as error:
-        raise CommandError(error.message) from error

@@ -130,7 +130,14 @@ def _reload(stack: Stack, watcher: SourceWatcher) -> None:
 @contextmanager
 def running(stack: Stack) -> Iterator[None]:
     """Start the stack; stop it in order when the block ends or a signal arrives."""
-    previous = {number: signal.signal(number, _interrupt) for number in _STOP_SIGNALS}
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        # A second Ctrl-C must not interrupt the orderly stop.
+        for number in _STOP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    previous = {number: signal.signal(number, interrupt) for number in _STOP_SIGNALS}
     try:
         try:
             stack.start()
@@ -145,10 +152,3 @@ def running(stack: Stack) -> Iterator[None]:
         stack.stop()
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    # A second Ctrl-C must not interrupt the orderly stop.
-    for number in _STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt

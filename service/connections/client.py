@@ -181,7 +181,10 @@ class Client:
             raise ThrottledError(read_retry_after(response.headers.get("retry-after", "")))
         if status >= 500 or status == 408:
             raise ProviderDownError
-        kind = _find_error_kind(content)
+        kind = ""  # of an error, as both providers name it; its text is never read
+        with suppress(ValueError, AttributeError, RecursionError):
+            error = json.loads(content).get("error")
+            kind = str(error.get("code") or error.get("type") or "")
         if status == 401:
             raise WrongKeyError if kind in _WRONG_KINDS else RevokedKeyError
         if status == 403:
@@ -227,14 +230,6 @@ class TokenClient(Client):
 
 
 _WRONG_KINDS: Final = frozenset({"invalid_key_type", "wrong_key_type", "missing_scope"})
-
-
-def _find_error_kind(content: bytes) -> str:
-    """Return the kind of an error as both providers name it; its text is never read."""
-    with suppress(ValueError, AttributeError, RecursionError):
-        error = json.loads(content).get("error")
-        return str(error.get("code") or error.get("type") or "")
-    return ""
 
 
 def read_retry_after(text: str) -> float:
@@ -346,8 +341,8 @@ def _merge(before: Sequence[Line], lines: Sequence[Line]) -> Sequence[Line]:
     """Return the rows of a bucket after another page: those with the same labels are the same."""
     if not before:
         return lines
-    return list({_labels(line): line for line in (*before, *lines)}.values())
-
-
-def _labels(line: Line) -> tuple[str, ...]:
-    return tuple(value for value in vars(line).values() if isinstance(value, str))
+    by_labels = {
+        tuple(value for value in vars(line).values() if isinstance(value, str)): line
+        for line in (*before, *lines)
+    }
+    return list(by_labels.values())

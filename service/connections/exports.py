@@ -161,7 +161,17 @@ def _read(export: Export, cells: Cells, number: int) -> Iterable[TotalsLine | Na
         for each in export.read(cells):
             if isinstance(each, CostLine):
                 _check(each.amount)
-            _check_groups(export, each)
+            # Refuse sums of all models, which no call can be compared with.
+            missing = ""
+            if isinstance(each, UsageLine) and not each.model:
+                missing = "model" if each.prompt_tokens or each.completion_tokens else ""
+            elif isinstance(each, CostLine) and each.kind in (TOKENS, OTHER_FEE):
+                missing = "line item" if each.amount and not each.line_item else ""
+            if missing:
+                raise UnreadableExportError(
+                    f"This file has {export.what}, but not by {missing}. Export it grouped by "
+                    f"{missing}."
+                )
             yield each
     except KeyError as error:
         raise UnreadableExportError(
@@ -172,19 +182,6 @@ def _read(export: Export, cells: Cells, number: int) -> Iterable[TotalsLine | Na
             f"This file has {export.what}, but row {number:,} has a time or number that we can't "
             "read. Export it again, and don't save it with a spreadsheet program."
         ) from None
-
-
-def _check_groups(export: Export, each: TotalsLine | Name) -> None:
-    """Refuse sums of all models, which no call can be compared with."""
-    missing = ""
-    if isinstance(each, UsageLine) and not each.model:
-        missing = "model" if each.prompt_tokens or each.completion_tokens else ""
-    elif isinstance(each, CostLine) and not each.line_item and each.kind in (TOKENS, OTHER_FEE):
-        missing = "line item" if each.amount else ""
-    if missing:
-        raise UnreadableExportError(
-            f"This file has {export.what}, but not by {missing}. Export it grouped by {missing}."
-        )
 
 
 def add_up(lines: Iterable[TotalsLine]) -> Sequence[TotalsLine]:

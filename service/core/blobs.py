@@ -393,16 +393,13 @@ def _as_blob_errors(key: str) -> Iterator[None]:
             raise BlobError("the bucket doesn't exist") from error
         raise BlobNotFoundError(key) from error
     except BaseError as error:
-        raise BlobError(_reason_of(error)) from error
-
-
-def _reason_of(error: Exception) -> str:
-    """Return why the S3 library failed, in words without an address."""
-    said = str(error)
-    for pattern, reason in _S3_REASONS.items():
-        if found := re.search(pattern, said):
-            return reason.format(found[found.lastindex or 0])
-    return f"S3 failed with {type(error).__name__}"
+        # In words without an address, which the library's own have.
+        reason = f"S3 failed with {type(error).__name__}"
+        for pattern, known in _S3_REASONS.items():
+            if found := re.search(pattern, str(error)):
+                reason = known.format(found[found.lastindex or 0])
+                break
+        raise BlobError(reason) from error
 
 
 def _check_scratch(size: int) -> None:

@@ -74,19 +74,17 @@ def make_engine(config: Config) -> Engine:
         },
     )
     engine.dialect.do_ping = _Ping(engine.dialect.do_ping)  # type: ignore[assignment]
-    event.listen(engine, "handle_error", _discard_broken)
+
+    @event.listens_for(engine, "handle_error")
+    def discard_broken(context: ExceptionContext) -> None:
+        # The connection that a killed server left, where only a bare error says so: SQLAlchemy
+        # knows a lost connection by the driver's texts, which don't include all of them.
+        error = context.sqlalchemy_exception
+        if type(error) is DatabaseError and not getattr(error.orig, "pgcode", None):
+            context.is_disconnect = True
+
     use_sealer(engine, config)
     return engine
-
-
-def _discard_broken(context: ExceptionContext) -> None:
-    """Take the connection from the pool that a killed server left, where only a bare error says so.
-
-    SQLAlchemy knows a lost connection by the driver's texts, which don't include all of them.
-    """
-    error = context.sqlalchemy_exception
-    if type(error) is DatabaseError and not getattr(error.orig, "pgcode", None):
-        context.is_disconnect = True
 
 
 class _Ping:
@@ -295,16 +293,17 @@ def _migrating(database_url: str) -> Iterator[tuple[Connection, Any]]:
         while not waiting.scalar(text("SELECT pg_try_advisory_lock(:lock)"), lock):
             time.sleep(_LOCK_POLL_SECONDS)
         with engine.connect() as connection:
-            event.listen(connection, "begin", _limit_lock_waits)
+
+            @event.listens_for(connection, "begin")
+            def limit_lock_waits(begun: Connection) -> None:
+                # Nothing outside of a transaction, such as an index that is created concurrently,
+                # is limited.
+                driver: Any = begun.connection.driver_connection
+                if not driver.autocommit:
+                    begun.exec_driver_sql(f"SET LOCAL lock_timeout = {_TABLE_LOCK_MS}")
+
             settings.attributes["connection"] = connection
             yield connection, settings
-
-
-def _limit_lock_waits(connection: Connection) -> None:
-    # Nothing outside of a transaction, such as an index that is created concurrently, is limited.
-    driver: Any = connection.connection.driver_connection
-    if not driver.autocommit:
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_TABLE_LOCK_MS}")
 
 
 def _run(settings: Any, step: Literal["upgrade", "downgrade"], revision: str) -> None:

@@ -43,27 +43,24 @@ def write_digest(config: Config, parameters: Mapping[str, Any]) -> tuple[str, di
 
 
 def _describe(config: Config, audit: Mapping[str, Any]) -> dict[str, str]:
-    finished_at = datetime.fromisoformat(audit["finished_at"])
-    found = counted(audit["findings"], "finding")
+    finished_at, found = datetime.fromisoformat(audit["finished_at"]), "no findings"
+    if audit["findings"]:
+        # Mails that were posted by an earlier release lack some of these.
+        summary = _Summary(
+            projection=audit.get("projection"),
+            observed_days=audit.get("observed_days", LEAST_DAYS),
+            monthly_factor=audit.get("monthly_factor"),
+            projected_savings_usd=Decimal(audit["savings_usd"]),
+            conditional_savings_high_usd=Decimal(audit.get("conditional_usd") or 0),
+        )
+        shown = show_savings(summary, is_batch=True)
+        avoidable = f"{whole_usd(shown.avoidable_usd)}{shown.unit} avoidable"
+        found = f"{counted(audit['findings'], 'finding')}, {avoidable}"
+        if shown.conditional_usd:
+            found += f", up to {whole_usd(shown.conditional_usd)} more with cheaper models"
     return {
         "url": report_url(config, audit),
         "when": f"{finished_at:%H:%M} UTC",
         "what": f"{counted(audit['records'], 'call')}, {usd(Decimal(audit['spend_usd']))}",
-        "found": f"{found}{_avoidable(audit)}" if audit["findings"] else "no findings",
+        "found": found,
     }
-
-
-def _avoidable(audit: Mapping[str, Any]) -> str:
-    """Return the audit's avoidable spend, and what cheaper models could add to it."""
-    # Mails that were posted by an earlier release lack some of these.
-    summary = _Summary(
-        projection=audit.get("projection"),
-        observed_days=audit.get("observed_days", LEAST_DAYS),
-        monthly_factor=audit.get("monthly_factor"),
-        projected_savings_usd=Decimal(audit["savings_usd"]),
-        conditional_savings_high_usd=Decimal(audit.get("conditional_usd") or 0),
-    )
-    shown = show_savings(summary, is_batch=True)
-    more = shown.conditional_usd
-    words = f", {whole_usd(shown.avoidable_usd)}{shown.unit} avoidable"
-    return f"{words}, up to {whole_usd(more)} more with cheaper models" if more else words

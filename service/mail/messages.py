@@ -151,16 +151,12 @@ def _sender(config: Config) -> Address:
     return Address(name, addr_spec=address)
 
 
-def _on_one_line(value: Any) -> Any:
-    """Keep each printed value on one line, because labels are other people's text."""
-    return one_line(value) if isinstance(value, str) else value
-
-
 _environment: Final = Environment(
     loader=FileSystemLoader(_TEMPLATES),
     autoescape=select_autoescape(("html",)),
     undefined=StrictUndefined,
-    finalize=_on_one_line,
+    # Each printed value stays on one line, because labels are other people's text.
+    finalize=lambda value: one_line(value) if isinstance(value, str) else value,
     trim_blocks=True,
     lstrip_blocks=True,
 )

@@ -19,7 +19,6 @@ from service.core.tokens import sign_report
 from service.models.mail.outbox import post_mail
 from service.models.mail.report_mails import (
     REPORT_READY,
-    ReportReader,
     find_report_reader,
     link_parameters,
 )
@@ -57,17 +56,11 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
         notice = describe_report(audit_id, report)
         own = (connection, reader.account_id, REPORT_EVENT, notice)
         delivery_ids = post_notice(*own, dedupe_key=audit_id)
-    return Posted(_post_mail(connection, audit_id, report, reader), delivery_ids)
-
-
-def _post_mail(
-    connection: Connection, audit_id: str, report: Report, reader: ReportReader
-) -> str | None:
-    if not reader.is_uploader:
+    else:
         report = as_import(report)
     listed = first_actions(report)
     checks = [] if listed else list_checks(report.findings, report.methods)
-    return post_mail(
+    mail_id = post_mail(
         connection,
         kind=REPORT_READY,
         recipient=reader.email,
@@ -88,23 +81,22 @@ def _post_mail(
         },
         dedupe_key=f"{REPORT_READY}:{audit_id}",
     )
+    return Posted(mail_id, delivery_ids)
 
 
 def describe_report(audit_id: str, report: Report) -> dict[str, Any]:
     """Return the data of the notice: the fields of the audit as the API has them."""
     audit = report.audit
+    dollars: dict[str, Decimal | None]
+    dollars = {name: getattr(audit, name) for name in _NOTICE_DOLLARS}
     return {
         "summary": sentence(report),
         "path": f"/audits/{audit_id}",
         "audit_id": audit_id,
         "records": audit.records,
         "findings_count": len(report.findings),
-        **{name: _number(getattr(audit, name)) for name in _NOTICE_DOLLARS},
+        **{name: usd if usd is None else float(usd) for name, usd in dollars.items()},
     }
-
-
-def _number(dollars: Decimal | None) -> float | None:
-    return None if dollars is None else float(dollars)
 
 
 def report_url(config: Config, parameters: Mapping[str, Any]) -> str:

@@ -19,14 +19,23 @@ def write_weekly_digest(
     site = config.base_url
     spend, previous = (Decimal(parameters[name]) for name in ("spend_usd", "previous_usd"))
     first, last = (date.fromisoformat(parameters[name]) for name in ("first", "last"))
+    gap, compared, realized = _find_gap(parameters), "", ""
+    if gap:
+        compared = f"{gap}." if spend else ""
+    elif spend or previous:
+        compared = f"{changed_from(spend, previous, 'the week before')}."
+    if parameters["realized_usd"] is not None:
+        names = ("realized_usd", "realized_total_usd")
+        week, total = (usd(Decimal(parameters[name])) for name in names)
+        realized = f"Realized savings: {week} this week, {total} since your fixes."
     words = {
         "headline": f"You spent {usd(spend)} last week",
         "week": f"{day(first)} to {day(last)}, in UTC",
-        "compared": _compare(parameters, spend, previous),
+        "compared": compared,
         "plan": _describe_plan(parameters),
         "findings": [_describe_finding(each) for each in parameters["findings"]],
         "changes": _describe_changes(parameters),
-        "realized": _describe_realized(parameters),
+        "realized": realized,
         "budgets": [describe_budget(each) for each in parameters["budgets"]],
         "dashboard_url": f"{site}/dashboard",
         "findings_url": f"{site}/findings",
@@ -34,7 +43,7 @@ def write_weekly_digest(
         "settings_url": f"{site}/settings",
         "site": site,
     }
-    share = "–" if _find_gap(parameters) else change(spend, previous)
+    share = "–" if gap else change(spend, previous)
     return f"Your week: {usd(spend)}{'' if share == '–' else f' ({share})'}", words
 
 
@@ -42,13 +51,6 @@ def _find_gap(parameters: Mapping[str, Any]) -> str:
     """Return why the week before isn't compared; mails of an earlier release don't know."""
     gap: str = parameters.get("gap", "")
     return gap
-
-
-def _compare(parameters: Mapping[str, Any], spend: Decimal, previous: Decimal) -> str:
-    gap = _find_gap(parameters)
-    if gap or not (spend or previous):
-        return f"{gap}." if gap and spend else ""
-    return f"{changed_from(spend, previous, 'the week before')}."
 
 
 def _describe_plan(parameters: Mapping[str, Any]) -> str:
@@ -95,10 +97,3 @@ def _describe_changes(parameters: Mapping[str, Any]) -> str:
     total = sum(parameters[name] for name in ("new", "returned", "fixed"))
     noun = counted(total, "finding").partition(" ")[2]
     return f"{noun.capitalize()} this week: {', '.join(known)}."
-
-
-def _describe_realized(parameters: Mapping[str, Any]) -> str:
-    if parameters["realized_usd"] is None:
-        return ""
-    week, total = (Decimal(parameters[name]) for name in ("realized_usd", "realized_total_usd"))
-    return f"Realized savings: {usd(week)} this week, {usd(total)} since your fixes."

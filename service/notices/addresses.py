@@ -94,14 +94,10 @@ def is_public(text: str) -> bool:
 def _is_public(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in network for network in _REFUSED_IPV4)
-    inside = _ipv4_inside(address)
+    # The system, or a NAT64 gateway, connects to this address instead.
+    inside = address.ipv4_mapped
+    if address in _NAT64:
+        inside = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     if inside is not None:
         return _is_public(inside)
     return address in _PUBLIC_IPV6 and not any(address in network for network in _REFUSED_IPV6)
-
-
-def _ipv4_inside(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Return the IPv4 address that the system, or a NAT64 gateway, connects to instead."""
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped

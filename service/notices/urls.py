@@ -55,7 +55,18 @@ def parse_url(text: str, *, allows_private: bool) -> TargetURL:
         raise InvalidTargetError("The URL must start with https://.")
     if "@" in parts.netloc or parts.fragment or text.endswith("#"):
         raise InvalidTargetError("The URL must have no user name, password or fragment.")
-    _check_host(host)
+    if ":" in host:
+        try:
+            ipaddress.IPv6Address(host)
+        except ValueError as error:
+            raise InvalidTargetError("This URL isn't valid.") from error
+    elif not _HOST.fullmatch(host):
+        raise InvalidTargetError("Write the host in ASCII, such as example.com.")
+    elif _NUMERIC.fullmatch(host):
+        try:
+            ipaddress.IPv4Address(host)
+        except ValueError as error:
+            raise InvalidTargetError("Write an IP address as four decimal numbers.") from error
     port = _PORTS[parts.scheme] if port is None else port
     if not allows_private and port != _PORTS["https"] and port < _LOWEST_OTHER_PORT:
         raise InvalidTargetError("Use port 443, or a port from 1024 to 65535.")
@@ -75,18 +86,3 @@ def check_target(kind: str, text: str, *, allows_private: bool) -> TargetURL:
     except OSError as error:
         raise InvalidTargetError("We couldn't find this host.") from error
     return url
-
-
-def _check_host(host: str) -> None:
-    if ":" in host:
-        try:
-            ipaddress.IPv6Address(host)
-        except ValueError as error:
-            raise InvalidTargetError("This URL isn't valid.") from error
-    elif not _HOST.fullmatch(host):
-        raise InvalidTargetError("Write the host in ASCII, such as example.com.")
-    elif _NUMERIC.fullmatch(host):
-        try:
-            ipaddress.IPv4Address(host)
-        except ValueError as error:
-            raise InvalidTargetError("Write an IP address as four decimal numbers.") from error

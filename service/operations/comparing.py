@@ -180,7 +180,13 @@ def compare_periods(session: Session, account_id: str, periods: Periods, *, limi
         after=spans[1],
         routes=_changes(routes, spans),
         models=_changes(models, spans),
-        findings=sorted(found, key=_rank),
+        findings=sorted(
+            found,
+            key=lambda each: (
+                CHANGE_STATUSES.index(each.status),
+                -max(each.before_usd, each.after_usd),
+            ),
+        ),
         notes=(
             *([f"{gap}."] if gap else []),
             *describe_lengths(*spans),
@@ -237,7 +243,3 @@ def _measure(row: ComparedSavings, days: Sequence[int], *, has_traffic: bool) ->
         before_usd=before,
         after_usd=after,
     )
-
-
-def _rank(found: ComparedFinding) -> tuple[int, Decimal]:
-    return CHANGE_STATUSES.index(found.status), -max(found.before_usd, found.after_usd)

@@ -31,7 +31,25 @@ def publish(connection: Connection, results: Sequence[Result]) -> dict[str, Post
     Return the mail and the notices of each published audit, to enqueue after the commit.
     """
     held = publish_reports(connection, results)
-    published = _imports([each for each in results if each.claim in held])
+    # What the published audits add to the calls of their accounts.
+    published = [
+        NewImport(
+            account_id=result.claim.account_id,
+            audit_id=result.claim.audit_id,
+            import_id=PurePosixPath(result.claim.frame_key).stem,
+            blob_key=result.claim.frame_key,
+            content_hash=result.frame.content_hash,
+            first_day=result.first_day,
+            last_day=result.last_day,
+            calls=result.frame.calls,
+            bytes=result.frame.size,
+            spend=result.spend,
+            file_hash=result.claim.content_hash,
+            priced_with=result.priced_with,
+        )
+        for result in results
+        if result.claim in held and result.frame is not None
+    ]
     imports = drop_copies(connection, published)
     add_imports(connection, imports)
     for result in results:
@@ -50,28 +68,6 @@ def publish(connection: Connection, results: Sequence[Result]) -> dict[str, Post
         elif is_finished(connection, result.claim):
             posted[audit_id] = Posted()
     return posted
-
-
-def _imports(results: Sequence[Result]) -> Sequence[NewImport]:
-    """Return what the published audits add to the calls of their accounts."""
-    return [
-        NewImport(
-            account_id=result.claim.account_id,
-            audit_id=result.claim.audit_id,
-            import_id=PurePosixPath(result.claim.frame_key).stem,
-            blob_key=result.claim.frame_key,
-            content_hash=result.frame.content_hash,
-            first_day=result.first_day,
-            last_day=result.last_day,
-            calls=result.frame.calls,
-            bytes=result.frame.size,
-            spend=result.spend,
-            file_hash=result.claim.content_hash,
-            priced_with=result.priced_with,
-        )
-        for result in results
-        if result.frame is not None
-    ]
 
 
 def finish(tools: Tools, result: Result, posted: Mapping[str, Posted]) -> None:

@@ -1,9 +1,9 @@
 """Tables as CSV, written to a temporary file, so that a slow client holds no connection."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
-from itertools import chain, islice
+from itertools import islice
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final
 
@@ -19,20 +19,15 @@ def spool_csv(header: Sequence[str], rows: Iterable[Sequence[Any]], *, mark: str
     """Return a file with the rows below the header, at its start."""
     file = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115  # the response closes it
     try:
-        for text in chain((mark,), _blocks(header, rows)):
-            file.write(text.encode())
+        file.write(f"{mark}{write_rows((header,))}".encode())
+        remaining = iter(rows)
+        while block := list(islice(remaining, _ROWS_AT_ONCE)):
+            file.write(write_rows([list(map(_cell, row)) for row in block]).encode())
         file.seek(0)
     except BaseException:
         file.close()
         raise
     return file
-
-
-def _blocks(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    yield write_rows((header,))
-    remaining = iter(rows)
-    while block := list(islice(remaining, _ROWS_AT_ONCE)):
-        yield write_rows([list(map(_cell, row)) for row in block])
 
 
 def _cell(value: Any) -> str:

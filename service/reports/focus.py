@@ -111,10 +111,21 @@ def make_row(account_id: str, line: Line, bill: Bill = _NOT_BILLED) -> Sequence[
     """Return the row of a line that is grouped by `KEYS`, in the order of the header."""
     key: Sequence[Any] = line.key
     day, provider, model, route, environment = key
-    cells = {"BillingAccountId": account_id, **_SAME, **_periods(day), **_costs(line)}
-    cells |= _names(provider, model)
     sums = line.sums
+    tokens = sums.prompt_tokens + sums.completion_tokens
+    # A report of speech, say, may have neither tokens nor a number of requests. The prices are
+    # those whose product with the quantity is the cost.
+    quantity = Decimal(tokens) / _TOKENS_PRICED if tokens else Decimal(sums.calls or 1)
+    cells = {"BillingAccountId": account_id, **_SAME, **_periods(day), **_names(provider, model)}
     cells |= {
+        "ConsumedQuantity": tokens,
+        "PricingQuantity": quantity,
+        "PricingUnit": f"{_TOKENS_PRICED} {_TOKENS}" if tokens else _REQUESTS,
+        "ListCost": sums.list_usd,
+        "ListUnitPrice": round(sums.list_usd / quantity, _DECIMALS),
+        "ContractedCost": sums.cost_usd,
+        "ContractedUnitPrice": round(sums.cost_usd / quantity, _DECIMALS),
+        "EffectiveCost": sums.cost_usd,
         "x_Calls": sums.calls,
         "x_UnpricedCalls": sums.unpriced_calls,
         "x_InputTokens": sums.prompt_tokens,
@@ -166,24 +177,6 @@ def _periods(day: date) -> dict[str, datetime]:
         "ChargePeriodEnd": day + timedelta(days=1),
     }
     return {name: datetime.combine(value, time()) for name, value in days.items()}
-
-
-def _costs(line: Line) -> dict[str, Any]:
-    """Return quantities, costs, and the prices whose product with the quantity is the cost."""
-    sums = line.sums
-    tokens = sums.prompt_tokens + sums.completion_tokens
-    # A report of speech, say, may have neither tokens nor a number of requests.
-    quantity = Decimal(tokens) / _TOKENS_PRICED if tokens else Decimal(sums.calls or 1)
-    return {
-        "ConsumedQuantity": tokens,
-        "PricingQuantity": quantity,
-        "PricingUnit": f"{_TOKENS_PRICED} {_TOKENS}" if tokens else _REQUESTS,
-        "ListCost": sums.list_usd,
-        "ListUnitPrice": round(sums.list_usd / quantity, _DECIMALS),
-        "ContractedCost": sums.cost_usd,
-        "ContractedUnitPrice": round(sums.cost_usd / quantity, _DECIMALS),
-        "EffectiveCost": sums.cost_usd,
-    }
 
 
 def _names(provider: str, model: str) -> dict[str, str]:

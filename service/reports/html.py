@@ -221,7 +221,7 @@ def register_filters(app: Flask) -> None:
         how_sure=how_sure,
         impact_range=impact_range,
         seen=seen,
-        sentence_case=_sentence_case,
+        sentence_case=lambda text: text[:1].upper() + text[1:],
     )
     app.jinja_env.globals.update(
         finding_title=title,
@@ -266,10 +266,6 @@ def marked(name: str, words: str, of: str = "", period: Any = "") -> Markup:
     # Formatting the markup takes several times as long, and a page has a hundred figures.
     attributes = f'data-figure="{escape(name)}" data-of="{escape(of)}" data-period="{escape(days)}"'
     return Markup(f"<span {attributes}>{escape(words)}</span>")  # noqa: S704 - all of it is escaped
-
-
-def _sentence_case(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def isolated(text: str, *labels: str) -> Markup:

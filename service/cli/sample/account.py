@@ -95,14 +95,31 @@ def seed(service: LocalService, make: _MakeCalls = make_calls) -> str:
         )
         account.report_mails, account.spend_mails = NEVER, False
         session.flush()
-        _add_credits_and_keys(session, account)
+        for number in range(_CREDITS):
+            gift = {"email": SEEDED_EMAIL, "provider": COMP, "reference": f"seed-{number}"}
+            mark_paid(session, ManualPayment(**gift, amount=Decimal(0), currency="USD"))
+        session.execute(delete(IngestKey).where(*_labeled(IngestKey, account, _SENDING)))
+        for label in _KEYS:
+            known = select(IngestKey.id).where(*_labeled(IngestKey, account, label))
+            if session.scalar(known) is None:
+                mint_ingest_key(session, account, label)
+        known = select(ReadToken.id).where(*_labeled(ReadToken, account, _TOKEN))
+        if session.scalar(known) is None:
+            mint_read_token(session, account, SCOPES, _TOKEN)
         sender = mint_ingest_key(session, account, _SENDING)
         session.commit()
         items = list(_items(account.created_at, make))
         _send(service, session, account, sender, items)
         _wait_until_audited(session, account)
         _date_back(session, account, items)
-        _add_budgets(session, account)
+        # Once, so that a later seeding keeps what a person has changed.
+        if not list_budgets(session, account.id):
+            today = utc_now().date()
+            month = sum_days(session, account.id, (today.replace(day=1), today))
+            spent = sum(month.values(), Decimal(0))
+            amount = max(spent / _SPENT_SHARE, _LEAST_BUDGET).quantize(Decimal(1))
+            save_budget(session, account.id, None, amount)
+            save_budget(session, account.id, UNUSUAL_ROUTE, _ROUTE_BUDGET)
         session.execute(delete(IngestKey).where(*_labeled(IngestKey, account, _SENDING)))
         link = make_sign_in_link(session, service.config, SEEDED_EMAIL)
         session.commit()
@@ -110,30 +127,6 @@ def seed(service: LocalService, make: _MakeCalls = make_calls) -> str:
             watch_days(connection, utc_now())
             check_budgets(connection, utc_now())
     return link
-
-
-def _add_budgets(session: Session, account: Account) -> None:
-    """Add the budgets once, so that a later seeding keeps what a person has changed."""
-    if list_budgets(session, account.id):
-        return
-    today = utc_now().date()
-    month = sum_days(session, account.id, (today.replace(day=1), today))
-    spent = sum(month.values(), Decimal(0))
-    amount = max(spent / _SPENT_SHARE, _LEAST_BUDGET).quantize(Decimal(1))
-    save_budget(session, account.id, None, amount)
-    save_budget(session, account.id, UNUSUAL_ROUTE, _ROUTE_BUDGET)
-
-
-def _add_credits_and_keys(session: Session, account: Account) -> None:
-    for number in range(_CREDITS):
-        gift = {"email": SEEDED_EMAIL, "provider": COMP, "reference": f"seed-{number}"}
-        mark_paid(session, ManualPayment(**gift, amount=Decimal(0), currency="USD"))
-    session.execute(delete(IngestKey).where(*_labeled(IngestKey, account, _SENDING)))
-    for label in _KEYS:
-        if session.scalar(select(IngestKey.id).where(*_labeled(IngestKey, account, label))) is None:
-            mint_ingest_key(session, account, label)
-    if session.scalar(select(ReadToken.id).where(*_labeled(ReadToken, account, _TOKEN))) is None:
-        mint_read_token(session, account, SCOPES, _TOKEN)
 
 
 def _labeled(table: type[IngestKey] | type[ReadToken], account: Account, label: str) -> _Where:
@@ -157,7 +150,15 @@ def _send(
             headers["Authorization"] = f"Bearer {sender}"
             call(service.port, "POST", "/api/v2/ingest", headers, item.body)
         if item.key == f"seed-batch-{_RELEASED}":
-            _fix(session, account)
+            # A release has fixed the finding of this route.
+            own = (AccountFinding.account_id == account.id, AccountFinding.route == FIXED_ROUTE)
+            ids = session.scalars(select(AccountFinding.id).where(*own)).all()
+            reason = f"{RELEASE} reuses answers"
+            connection = session.connection()
+            change_findings(
+                connection, account.id, ids, "fix", changed_by=account.email, reason=reason
+            )
+            session.commit()
         if item.key in _AUDITED_AFTER:
             _wait_until_audited(session, account)
             with_cookie = {"Cookie": cookie, "Content-Type": "application/json"}
@@ -165,16 +166,6 @@ def _send(
             _wait_until_audited(session, account)
     if cookie:
         call(service.port, "POST", "/auth/logout", {"Cookie": cookie})
-
-
-def _fix(session: Session, account: Account) -> None:
-    """Mark the finding of the route that a release has fixed."""
-    own = (AccountFinding.account_id == account.id, AccountFinding.route == FIXED_ROUTE)
-    ids = session.scalars(select(AccountFinding.id).where(*own)).all()
-    reason = f"{RELEASE} reuses answers"
-    connection = session.connection()
-    change_findings(connection, account.id, ids, "fix", changed_by=account.email, reason=reason)
-    session.commit()
 
 
 def _sign_in(service: LocalService, session: Session) -> str:
@@ -238,7 +229,11 @@ def _date_back(session: Session, account: Account, items: Sequence[Item]) -> Non
     ordered = session.scalars(own.order_by(Audit.created_at, Audit.id)).all()
     after = [arrived[f"seed-batch-{number}"] + _AUDIT_TIME for number in _AUDITED]
     for audit_id, moment in (*moments, *zip(ordered, after, strict=False)):
-        _move(session, audit_id, moment)
+        done_at = moment + _AUDIT_TIME
+        times = {"created_at": moment, "started_at": moment, "finished_at": done_at}
+        session.execute(update(Audit).where(Audit.id == audit_id).values(times))
+        reports = update(ReportRow).where(ReportRow.audit_id == audit_id)
+        session.execute(reports.values(created_at=done_at))
     first = account.created_at.date() - timedelta(days=SEEDED_DAYS)
     released_at = datetime.combine(first + timedelta(days=FIXED_ON), time.min, UTC)
     fixed = (AccountFinding.account_id == account.id, AccountFinding.route == FIXED_ROUTE)
@@ -247,11 +242,3 @@ def _date_back(session: Session, account: Account, items: Sequence[Item]) -> Non
     ids = select(AccountFinding.id).where(*fixed)
     changes = update(FindingChange).where(FindingChange.account_finding_id.in_(ids))
     session.execute(changes.values(changed_at=released_at))
-
-
-def _move(session: Session, audit_id: str, moment: datetime) -> None:
-    done_at = moment + _AUDIT_TIME
-    times = {"created_at": moment, "started_at": moment, "finished_at": done_at}
-    session.execute(update(Audit).where(Audit.id == audit_id).values(times))
-    reports = update(ReportRow).where(ReportRow.audit_id == audit_id)
-    session.execute(reports.values(created_at=done_at))

@@ -25,13 +25,16 @@ def _read_usage(cells: Cells) -> Iterator[TotalsLine]:
     cached = count_of(cells, "usage_input_tokens_cache_read", "cache_read_input_tokens")
     searches = count_of(cells, "web_search_count", "server_tool_use_web_search_requests")
     uncached = count_of(cells, "usage_input_tokens_no_cache", "uncached_input_tokens")
+    tier = clean(pick(cells, "usage_type", "service_tier")).lower()
+    window = pick(cells, "context_window")
+    context = "200k-1M" if window.startswith((">", "200k-")) else "0-200k"
     yield UsageLine(
         bucket=day_of(cells, *_DAY),
         project_id=_workspace(cells),
         key_id=clean(pick(cells, "api_key", "api_key_id")),
         model=clean(pick(cells, "model_version", "model")),
-        tier=_tier(cells),
-        context=_context(cells),
+        tier="" if tier in _STANDARD else tier,
+        context=context if window else "",
         region=read_region(cells.get("inference_geo")),
         prompt_tokens=uncached + short + long + cached,
         completion_tokens=count_of(cells, "usage_output_tokens", "output_tokens"),
@@ -53,7 +56,8 @@ def _read_cost(cells: Cells) -> Iterator[TotalsLine]:
         key_id=clean(pick(cells, "api_key", "api_key_id")),
         line_item=clean(f"{model} {token_type}"),
         kind=clean(kind),
-        model=_model(model) if kind == TOKENS else "",
+        # "Claude Haiku 4.5" is claude-haiku-4-5.
+        model=model.lower().replace(" ", "-").replace(".", "-") if kind == TOKENS else "",
         amount=usd_of(cells, "cost_usd"),
         list_amount=listed,
     )
@@ -63,24 +67,9 @@ def _read_page(cells: Cells) -> Iterator[TotalsLine]:
     yield read_cost(day_of(cells, *_DAY), cells)
 
 
-def _model(shown: str) -> str:
-    """Return the model's ID: "Claude Haiku 4.5" is claude-haiku-4-5."""
-    return shown.lower().replace(" ", "-").replace(".", "-")
-
-
 def _workspace(cells: Cells) -> str:
     shown = clean(pick(cells, "workspace", "workspace_id"))
     return "" if shown.lower() == "default" else shown
-
-
-def _tier(cells: Cells) -> str:
-    tier = clean(pick(cells, "usage_type", "service_tier")).lower()
-    return "" if tier in _STANDARD else tier
-
-
-def _context(cells: Cells) -> str:
-    text = pick(cells, "context_window")
-    return "" if not text else "200k-1M" if text.startswith((">", "200k-")) else "0-200k"
 
 
 EXPORTS: Final = (

@@ -44,32 +44,31 @@ class World:
 
 
 def make_stub(world: World) -> Stub:
-    return Stub(lambda path, query, headers: _answer(world, path, query, headers))
+    def answer(path: str, query: Query, headers: Headers) -> Answer:
+        if headers.get("x-api-key") != world.key:
+            return _error(401, "authentication_error")
+        if headers.get("anthropic-version") != "2023-06-01":
+            return _error(400, "invalid_request_error")
+        if path in world.forbidden:
+            return _error(403, "permission_error")
+        if path == "/v1/organizations/me":
+            return Answer({"id": "org-1", "type": "organization", "name": world.organization})
+        if path == "/v1/organizations/workspaces":
+            return _list(query, [_workspace(*each) for each in world.workspaces.items()])
+        if path == "/v1/organizations/api_keys":
+            return _list(query, [_key(i, *each) for i, each in world.keys.items()])
+        width = query.get("bucket_width", ["1d"])[0]
+        if path == "/v1/organizations/usage_report/messages" and width in _WIDTHS:
+            return _report(world, query, world.usage, _usage_result, _LIMITS[width])
+        if path == "/v1/organizations/cost_report" and width == "1d":
+            return _report(world, query, world.costs, _cost_result, _LIMITS["1d"])
+        if path == "/v1/organizations/analytics/cost":
+            return _analytics(world, query, headers)
+        if path == "/v1/organizations/usage_report/claude_code":
+            return _claude_code(world, query)
+        return _error(404, "not_found_error")
 
-
-def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
-    if headers.get("x-api-key") != world.key:
-        return _error(401, "authentication_error")
-    if headers.get("anthropic-version") != "2023-06-01":
-        return _error(400, "invalid_request_error")
-    if path in world.forbidden:
-        return _error(403, "permission_error")
-    if path == "/v1/organizations/me":
-        return Answer({"id": "org-1", "type": "organization", "name": world.organization})
-    if path == "/v1/organizations/workspaces":
-        return _list(query, [_workspace(*each) for each in world.workspaces.items()])
-    if path == "/v1/organizations/api_keys":
-        return _list(query, [_key(i, *each) for i, each in world.keys.items()])
-    width = query.get("bucket_width", ["1d"])[0]
-    if path == "/v1/organizations/usage_report/messages" and width in _WIDTHS:
-        return _report(world, query, world.usage, _usage_result, _LIMITS[width])
-    if path == "/v1/organizations/cost_report" and width == "1d":
-        return _report(world, query, world.costs, _cost_result, _LIMITS["1d"])
-    if path == "/v1/organizations/analytics/cost":
-        return _analytics(world, query, headers)
-    if path == "/v1/organizations/usage_report/claude_code":
-        return _claude_code(world, query)
-    return _error(404, "not_found_error")
+    return Stub(answer)
 
 
 _MOST_DAYS: Final = timedelta(days=31)

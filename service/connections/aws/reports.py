@@ -87,7 +87,12 @@ class AWS(Provider):
     def request(self, client: Asking, window: Window, page: str | None) -> Any:
         last = window.last or datetime.now(UTC).replace(hour=0, minute=0, second=0) + DAY
         if window.report.kind == COSTS:
-            return _get_costs(client, window.first, last)
+            period = _make_period(window.first, last)
+            services = _list_values(client, period, "SERVICE", SearchString=_BEDROCK)
+            if not services:
+                return []
+            only = {"Filter": {"Dimensions": {"Key": "SERVICE", "Values": services}}}
+            return _get_groups(client, period, "DAILY", ["SERVICE", "USAGE_TYPE"], **only)
         regions = getattr(client, "regions", ()) or _DEFAULT_REGIONS
         return {region: _get_metrics(client, region, window.first, last) for region in regions}
 
@@ -108,15 +113,6 @@ class AWS(Provider):
         # A payer sees the accounts of its organization, so a member's key shares one with it.
         accounts = _list_values(client, period, "LINKED_ACCOUNT")
         return Sight("", 0, min(months, default=None), identity=[*map(clean, accounts)])
-
-
-def _get_costs(client: Asking, first: datetime, last: datetime) -> list[Any]:
-    period = _make_period(first, last)
-    services = _list_values(client, period, "SERVICE", SearchString=_BEDROCK)
-    if not services:
-        return []
-    only = {"Filter": {"Dimensions": {"Key": "SERVICE", "Values": services}}}
-    return _get_groups(client, period, "DAILY", ["SERVICE", "USAGE_TYPE"], **only)
 
 
 def _get_groups(
@@ -195,12 +191,14 @@ def _read_costs(pages: Sequence[Any]) -> Iterator[CostLine]:
                 service, usage_type = map(clean, group["Keys"])
                 amount = group["Metrics"]["UnblendedCost"]
                 kind = kind_of(usage_type)
-                edition = _EDITION.fullmatch(service)
+                edition = _EDITION.fullmatch(service) if kind == TOKENS else None
+                # "Claude Sonnet 4.5" is claude-sonnet-4-5.
+                model = edition[1].lower().replace(" ", "-").replace(".", "-") if edition else ""
                 yield CostLine(
                     bucket=start,
                     line_item=clean(f"{service}: {usage_type}"),
                     kind=kind,
-                    model=_model(edition[1]) if edition and kind == TOKENS else "",
+                    model=model,
                     amount=Decimal(str(amount["Amount"])),
                     currency=clean(amount["Unit"]).upper(),
                 )
@@ -208,11 +206,6 @@ def _read_costs(pages: Sequence[Any]) -> Iterator[CostLine]:
 
 def _read_start(bucket: Mapping[str, Any]) -> datetime:
     return datetime.fromisoformat(bucket["TimePeriod"]["Start"][:10]).replace(tzinfo=UTC)
-
-
-def _model(shown: str) -> str:
-    """Return the model's ID: "Claude Sonnet 4.5" is claude-sonnet-4-5."""
-    return shown.lower().replace(" ", "-").replace(".", "-")
 
 
 def _read_metrics(regions: Mapping[str, Sequence[Any]]) -> Iterator[UsageLine]:

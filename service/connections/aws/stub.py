@@ -62,29 +62,27 @@ class World:
 
 
 def make_stub(world: World) -> Stub:
-    return Stub(lambda path, query, headers: _answer(world, path, query, headers))
+    def answer(path: str, query: Query, headers: Headers) -> Answer:
+        access, _colon, _secret = world.key.partition(":")
+        if f"Credential={access}/" not in headers.get("authorization", ""):
+            return _error("UnrecognizedClientException")
+        action = headers.get("x-amz-target", "").rpartition(".")[2]
+        if action in world.forbidden:
+            return _error("AccessDeniedException")
+        given = {
+            name: json.loads(text) if text[:1] in ("{", "[") else text
+            for name, (text, *_) in query.items()
+        }
+        actions = {
+            ("/ce/us-east-1/", "GetDimensionValues"): _dimension_values,
+            ("/ce/us-east-1/", "GetCostAndUsage"): _costs,
+            (f"/monitoring/{_REGION}/", "ListMetrics"): _metrics,
+            (f"/monitoring/{_REGION}/", "GetMetricData"): _data,
+        }
+        play = actions.get((path, action))
+        return Answer(play(world, given)) if play else _error("UnknownOperationException")
 
-
-def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
-    access, _colon, _secret = world.key.partition(":")
-    if f"Credential={access}/" not in headers.get("authorization", ""):
-        return _error("UnrecognizedClientException")
-    action = headers.get("x-amz-target", "").rpartition(".")[2]
-    if action in world.forbidden:
-        return _error("AccessDeniedException")
-    given = {name: _decode(values[0]) for name, values in query.items()}
-    actions = {
-        ("/ce/us-east-1/", "GetDimensionValues"): _dimension_values,
-        ("/ce/us-east-1/", "GetCostAndUsage"): _costs,
-        (f"/monitoring/{_REGION}/", "ListMetrics"): _metrics,
-        (f"/monitoring/{_REGION}/", "GetMetricData"): _data,
-    }
-    play = actions.get((path, action))
-    return Answer(play(world, given)) if play else _error("UnknownOperationException")
-
-
-def _decode(text: str) -> Any:
-    return json.loads(text) if text[:1] in ("{", "[") else text
+    return Stub(answer)
 
 
 def _dimension_values(world: World, given: dict[str, Any]) -> Any:
@@ -96,7 +94,10 @@ def _dimension_values(world: World, given: dict[str, Any]) -> Any:
 
 
 def _costs(world: World, given: dict[str, Any]) -> Any:
-    first, last = (_day(given["TimePeriod"][name]) for name in ("Start", "End"))
+    first, last = (
+        datetime.fromisoformat(given["TimePeriod"][name]).replace(tzinfo=UTC)
+        for name in ("Start", "End")
+    )
     services = given["Filter"]["Dimensions"]["Values"] if "Filter" in given else None
     names = [each["Key"].lower() for each in given["GroupBy"]]
     groups: dict[datetime, dict[tuple[str, ...], Decimal]] = defaultdict(
@@ -167,10 +168,6 @@ def _cut(
     following = offset + size
     more = {name: f"page_{following}"} if following < len(found) else {}
     return found[offset:following], more
-
-
-def _day(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
 def _error(kind: str) -> Answer:

@@ -59,34 +59,34 @@ class World:
 
 
 def make_stub(world: World) -> Stub:
-    return Stub(lambda path, query, headers: _answer(world, path, query, headers))
+    def answer(path: str, query: Query, headers: Headers) -> Answer:
+        parts = world.key.split(":")
+        if len(parts) < 4:  # another secret
+            return Answer({"error": "invalid_client", "error_codes": [7000215]}, 401)
+        tenant, client, *secret, subscription = parts
+        is_right = query.get("client_secret") == [":".join(secret)]
+        if path == f"/{tenant}/oauth2/v2.0/token" and is_right:
+            token = {"token_type": "Bearer", "expires_in": 3_599}
+            return Answer({**token, "access_token": f"{_TOKEN}-{client}"})
+        if path.endswith("/oauth2/v2.0/token"):
+            return Answer({"error": "invalid_request", "error_codes": [90002]}, 400)
+        if headers.get("authorization") != f"Bearer {_TOKEN}-{client}":
+            return Answer({"error": {"code": "InvalidAuthenticationToken", "message": "x"}}, 401)
+        root = f"/subscriptions/{subscription}"
+        if path == f"{root}/providers/Microsoft.CostManagement/query":
+            return Answer(_costs(world, query))
+        if path == f"{root}/providers/Microsoft.CognitiveServices/accounts":
+            offset = int(query.get("$skiptoken", ["0"])[0])
+            following = offset + world.accounts_per_page
+            more = {"nextLink": f"https://elsewhere.example/?$skiptoken={following}"}
+            shown = [_account(root, name) for name in _ACCOUNTS[offset:following]]
+            return Answer({"value": shown, **(more if following < len(_ACCOUNTS) else {})})
+        for name in _ACCOUNTS:
+            if path == f"{_account(root, name)['id']}/providers/Microsoft.Insights/metrics":
+                return Answer(_metrics(world, name, query))
+        return Answer({"error": {"code": "ResourceNotFound", "message": "x"}}, 404)
 
-
-def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
-    parts = world.key.split(":")
-    if len(parts) < 4:  # another secret
-        return Answer({"error": "invalid_client", "error_codes": [7000215]}, 401)
-    tenant, client, *secret, subscription = parts
-    if path == f"/{tenant}/oauth2/v2.0/token" and query.get("client_secret") == [":".join(secret)]:
-        token = {"token_type": "Bearer", "expires_in": 3_599, "access_token": f"{_TOKEN}-{client}"}
-        return Answer(token)
-    if path.endswith("/oauth2/v2.0/token"):
-        return Answer({"error": "invalid_request", "error_codes": [90002]}, 400)
-    if headers.get("authorization") != f"Bearer {_TOKEN}-{client}":
-        return Answer({"error": {"code": "InvalidAuthenticationToken", "message": "x"}}, 401)
-    root = f"/subscriptions/{subscription}"
-    if path == f"{root}/providers/Microsoft.CostManagement/query":
-        return Answer(_costs(world, query))
-    if path == f"{root}/providers/Microsoft.CognitiveServices/accounts":
-        offset = int(query.get("$skiptoken", ["0"])[0])
-        following = offset + world.accounts_per_page
-        more = {"nextLink": f"https://elsewhere.example/?$skiptoken={following}"}
-        shown = [_account(root, name) for name in _ACCOUNTS[offset:following]]
-        return Answer({"value": shown, **(more if following < len(_ACCOUNTS) else {})})
-    for name in _ACCOUNTS:
-        if path == f"{_account(root, name)['id']}/providers/Microsoft.Insights/metrics":
-            return Answer(_metrics(world, name, query))
-    return Answer({"error": {"code": "ResourceNotFound", "message": "x"}}, 404)
+    return Stub(answer)
 
 
 def _account(root: str, name: str) -> dict[str, Any]:

@@ -56,37 +56,36 @@ class World:
 
 
 def make_stub(world: World) -> Stub:
-    return Stub(lambda path, query, headers: _answer(world, path, query, headers))
+    def answer(path: str, query: Query, headers: Headers) -> Answer:
+        if headers.get("authorization") != f"Basic {b64encode(f'{world.key}:'.encode()).decode()}":
+            return Answer({"error": "Unauthorized", "message": "Invalid API key"}, 401)
+        if path != "/teams/filtered-usage-events":
+            return Answer({"error": "Not found"}, 404)
+        given: dict[str, int] = {name: int(values[0]) for name, values in query.items()}
+        first, last = (
+            datetime.fromtimestamp(given[name] / 1_000, UTC) for name in ("startDate", "endDate")
+        )
+        if last - first > _LONGEST:
+            return Answer({"error": "Bad Request", "message": "Range is longer than 30 days"}, 400)
+        last = min(last, world.now())
+        found = [row for row in world.rows if first <= row["time"] <= last]
+        found.sort(key=lambda row: row["time"], reverse=True)  # newest first
+        size = min(given.get("pageSize", 10), world.per_page)
+        page, pages = given.get("page", 1), -(-len(found) // size)
+        shown = found[(page - 1) * size : page * size]
+        return Answer(
+            {
+                "totalUsageEventsCount": len(found),
+                "pagination": {
+                    **{"numPages": pages, "currentPage": page, "pageSize": size},
+                    **{"hasNextPage": page < pages, "hasPreviousPage": page > 1},
+                },
+                "usageEvents": [_event(row) for row in shown],
+                "period": {"startDate": given["startDate"], "endDate": given["endDate"]},
+            }
+        )
 
-
-def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
-    if headers.get("authorization") != f"Basic {b64encode(f'{world.key}:'.encode()).decode()}":
-        return Answer({"error": "Unauthorized", "message": "Invalid API key"}, 401)
-    if path != "/teams/filtered-usage-events":
-        return Answer({"error": "Not found"}, 404)
-    given: dict[str, int] = {name: int(values[0]) for name, values in query.items()}
-    first, last = (
-        datetime.fromtimestamp(given[name] / 1_000, UTC) for name in ("startDate", "endDate")
-    )
-    if last - first > _LONGEST:
-        return Answer({"error": "Bad Request", "message": "Range is longer than 30 days"}, 400)
-    last = min(last, world.now())
-    found = [row for row in world.rows if first <= row["time"] <= last]
-    found.sort(key=lambda row: row["time"], reverse=True)  # newest first
-    size = min(given.get("pageSize", 10), world.per_page)
-    page, pages = given.get("page", 1), -(-len(found) // size)
-    shown = found[(page - 1) * size : page * size]
-    return Answer(
-        {
-            "totalUsageEventsCount": len(found),
-            "pagination": {
-                **{"numPages": pages, "currentPage": page, "pageSize": size},
-                **{"hasNextPage": page < pages, "hasPreviousPage": page > 1},
-            },
-            "usageEvents": [_event(row) for row in shown],
-            "period": {"startDate": given["startDate"], "endDate": given["endDate"]},
-        }
-    )
+    return Stub(answer)
 
 
 def _event(row: dict[str, Any]) -> dict[str, Any]:

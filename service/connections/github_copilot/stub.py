@@ -51,31 +51,30 @@ def _id(row: dict[str, Any]) -> str:
 
 
 def make_stub(world: World) -> Stub:
-    return Stub(lambda path, query, headers: _answer(world, path, query, headers))
+    def answer(path: str, query: Query, headers: Headers) -> Answer:
+        organization, _colon, token = world.key.partition(":")
+        if headers.get("authorization") != f"Bearer {token}":
+            return Answer({"message": "Bad credentials", "status": "401"}, 401)
+        if path != f"/organizations/{organization}/settings/billing/ai_credit/usage":
+            return Answer({"message": "Not Found", "status": "404"}, 404)
+        today = world.now()
+        year = int(query.get("year", [str(today.year)])[0])
+        wanted = {name: int(query[name][0]) for name in ("month", "day") if name in query}
+        groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+        for row in world.rows:
+            moment = row["time"]
+            is_wanted = all(getattr(moment, name) == value for name, value in wanted.items())
+            if moment <= today and moment.year == year and is_wanted:
+                groups[row["model"], row["sku"]].append(row)
+        return Answer(
+            {
+                "timePeriod": {"year": year, **wanted},
+                "organization": organization,
+                "usageItems": [_item(*labels, rows) for labels, rows in groups.items()],
+            }
+        )
 
-
-def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
-    organization, _colon, token = world.key.partition(":")
-    if headers.get("authorization") != f"Bearer {token}":
-        return Answer({"message": "Bad credentials", "status": "401"}, 401)
-    if path != f"/organizations/{organization}/settings/billing/ai_credit/usage":
-        return Answer({"message": "Not Found", "status": "404"}, 404)
-    today = world.now()
-    year = int(query.get("year", [str(today.year)])[0])
-    wanted = {name: int(query[name][0]) for name in ("month", "day") if name in query}
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in world.rows:
-        moment = row["time"]
-        is_wanted = all(getattr(moment, name) == value for name, value in wanted.items())
-        if moment <= today and moment.year == year and is_wanted:
-            groups[row["model"], row["sku"]].append(row)
-    return Answer(
-        {
-            "timePeriod": {"year": year, **wanted},
-            "organization": organization,
-            "usageItems": [_item(*labels, rows) for labels, rows in groups.items()],
-        }
-    )
+    return Stub(answer)
 
 
 def _item(model: str, sku: str, rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -107,30 +107,29 @@ def day_of(row: dict[str, Any]) -> date:
 
 
 def make_stub(world: World) -> Stub:
-    return Stub(lambda path, query, headers: _answer(world, path, query, headers))
+    def answer(path: str, query: Query, headers: Headers) -> Answer:
+        if path == "/token":
+            return _sign_in(world, query)
+        if headers.get("authorization") != f"Bearer {_TOKEN}-{hash(world.key)}":
+            return _error(401, "UNAUTHENTICATED", "authError")
+        if path == f"{_ROOT}/datasets":
+            found = [_dataset(name) for name in ("billing", "logs")]
+            return Answer({"kind": "bigquery#datasetList", "etag": "x", "datasets": found})
+        if table := re.fullmatch(rf"{_ROOT}/datasets/billing/tables/(\w+)", path):
+            written = world.written.get(table[1], world.now())
+            return Answer({"lastModifiedTime": f"{written.timestamp() * 1_000:.0f}"})
+        if path.startswith(f"{_ROOT}/datasets/"):
+            tables = world.exports if path == f"{_ROOT}/datasets/billing/tables" else ()
+            body = {"kind": "bigquery#tableList", "etag": "x", "totalItems": len(tables)}
+            return Answer({**body, "tables": [_table(name) for name in tables]} if tables else body)
+        if path == f"{_ROOT}/queries":
+            world.queries.append(json.loads(json.dumps(query)) | {"waits": world.waits})
+            return Answer(_results(world, len(world.queries) - 1, query))
+        if job := re.fullmatch(rf"{_ROOT}/queries/job_(\d+)", path):
+            return Answer(_results(world, int(job[1]), query))
+        return _error(404, "NOT_FOUND", "notFound")
 
-
-def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
-    if path == "/token":
-        return _sign_in(world, query)
-    if headers.get("authorization") != f"Bearer {_TOKEN}-{hash(world.key)}":
-        return _error(401, "UNAUTHENTICATED", "authError")
-    if path == f"{_ROOT}/datasets":
-        found = [_dataset(name) for name in ("billing", "logs")]
-        return Answer({"kind": "bigquery#datasetList", "etag": "x", "datasets": found})
-    if table := re.fullmatch(rf"{_ROOT}/datasets/billing/tables/(\w+)", path):
-        written = world.written.get(table[1], world.now())
-        return Answer({"lastModifiedTime": f"{written.timestamp() * 1_000:.0f}"})
-    if path.startswith(f"{_ROOT}/datasets/"):
-        tables = world.exports if path == f"{_ROOT}/datasets/billing/tables" else ()
-        body = {"kind": "bigquery#tableList", "etag": "x", "totalItems": len(tables)}
-        return Answer({**body, "tables": [_table(name) for name in tables]} if tables else body)
-    if path == f"{_ROOT}/queries":
-        world.queries.append(json.loads(json.dumps(query)) | {"waits": world.waits})
-        return Answer(_results(world, len(world.queries) - 1, query))
-    if job := re.fullmatch(rf"{_ROOT}/queries/job_(\d+)", path):
-        return Answer(_results(world, int(job[1]), query))
-    return _error(404, "NOT_FOUND", "notFound")
+    return Stub(answer)
 
 
 def _sign_in(world: World, query: Query) -> Answer:

@@ -54,46 +54,45 @@ class World:
 
 
 def make_stub(world: World) -> Stub:
-    return Stub(lambda path, query, headers: _answer(world, path, query, headers))
+    def answer(path: str, query: Query, headers: Headers) -> Answer:
+        path = path.removeprefix("/v1")
+        if headers.get("authorization") != f"Bearer {world.key}":
+            is_project = headers.get("authorization", "").startswith("Bearer sk-proj-")
+            return _error(401, "invalid_key_type" if is_project else "invalid_api_key")
+        if path in world.forbidden:
+            return _error(403, "insufficient_permissions")
+        if path == "/organization/projects":
+            return _list(query, [_project(*each) for each in world.projects.items()])
+        if path.endswith("/api_keys"):
+            project = path.split("/")[-2]
+            found = [_key(i, name) for i, (owner, name) in world.keys.items() if owner == project]
+            return _list(query, found)
+        kind = path.removeprefix("/organization/usage/")
+        if path == "/organization/costs":
+            return _report(world, query, world.costs, _cost_result, _COST_LIMITS)
+        if kind not in _COUNTS:
+            return _error(404, "unknown_url")
+        width = query.get("bucket_width", ["1d"])[0]
+        if width not in _WIDTHS:
+            return _error(400, "invalid_bucket_width")
 
+        def result(group: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+            counts = {name: sum(row.get(name, 0) for row in rows) for name in _COUNTS[kind]}
+            counts |= {
+                name: sum(row.get(name, 0) for row in rows)
+                for name in _MORE
+                if any(name in row for row in rows)
+            }
+            return {
+                "object": f"organization.usage.{_RESULTS.get(kind, kind)}.result",
+                **counts,
+                **dict.fromkeys(_OWN_DIMENSIONS.get(kind, _DIMENSIONS)),
+                **group,
+            }
 
-def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
-    path = path.removeprefix("/v1")
-    if headers.get("authorization") != f"Bearer {world.key}":
-        is_project = headers.get("authorization", "").startswith("Bearer sk-proj-")
-        return _error(401, "invalid_key_type" if is_project else "invalid_api_key")
-    if path in world.forbidden:
-        return _error(403, "insufficient_permissions")
-    if path == "/organization/projects":
-        return _list(query, [_project(*each) for each in world.projects.items()])
-    if path.endswith("/api_keys"):
-        project = path.split("/")[-2]
-        found = [_key(i, name) for i, (owner, name) in world.keys.items() if owner == project]
-        return _list(query, found)
-    kind = path.removeprefix("/organization/usage/")
-    if path == "/organization/costs":
-        return _report(world, query, world.costs, _cost_result, _COST_LIMITS)
-    if kind not in _COUNTS:
-        return _error(404, "unknown_url")
-    width = query.get("bucket_width", ["1d"])[0]
-    if width not in _WIDTHS:
-        return _error(400, "invalid_bucket_width")
+        return _report(world, query, world.usage[kind], result, _LIMITS[width])
 
-    def result(group: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-        counts = {name: sum(row.get(name, 0) for row in rows) for name in _COUNTS[kind]}
-        counts |= {
-            name: sum(row.get(name, 0) for row in rows)
-            for name in _MORE
-            if any(name in row for row in rows)
-        }
-        return {
-            "object": f"organization.usage.{_RESULTS.get(kind, kind)}.result",
-            **counts,
-            **dict.fromkeys(_OWN_DIMENSIONS.get(kind, _DIMENSIONS)),
-            **group,
-        }
-
-    return _report(world, query, world.usage[kind], result, _LIMITS[width])
+    return Stub(answer)
 
 
 Result = Callable[[Mapping[str, Any], list[dict[str, Any]]], dict[str, Any]]

@@ -58,31 +58,30 @@ class World:
 
 
 def make_stub(world: World) -> Stub:
-    return Stub(lambda path, query, headers: _answer(world, path, query, headers))
+    def answer(path: str, query: Query, headers: Headers) -> Answer:
+        path = path.removeprefix("/api/v1")
+        if headers.get("authorization") != f"Bearer {world.key}":
+            return _error(401, "User not found.")
+        if path in world.forbidden:
+            return _error(403, "Only management keys can perform this operation")
+        if path == "/activity":
+            today = world.now().replace(hour=0, minute=0, second=0, microsecond=0)
+            shown = [row for row in world.rows if today - _DAYS <= row["time"] < today]
+            if "date" in query:
+                shown = [row for row in shown if f"{row['time']:%Y-%m-%d}" == query["date"][0]]
+            by_workspace = query.get("group_by") == ["workspace"]
+            return Answer({"data": [_row(row, by_workspace=by_workspace) for row in shown]})
+        if path == "/workspaces":
+            offset, limit = int(query.get("offset", ["0"])[0]), int(query.get("limit", ["50"])[0])
+            found = [
+                {"id": each, "name": name, "slug": name.lower(), "description": None}
+                for each, name in world.workspaces.items()
+            ]
+            total = {"total_count": len(found)}
+            return Answer({"data": found[offset : offset + limit], **total})
+        return _error(404, "Not found")
 
-
-def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
-    path = path.removeprefix("/api/v1")
-    if headers.get("authorization") != f"Bearer {world.key}":
-        return _error(401, "User not found.")
-    if path in world.forbidden:
-        return _error(403, "Only management keys can perform this operation")
-    if path == "/activity":
-        today = world.now().replace(hour=0, minute=0, second=0, microsecond=0)
-        shown = [row for row in world.rows if today - _DAYS <= row["time"] < today]
-        if "date" in query:
-            shown = [row for row in shown if f"{row['time']:%Y-%m-%d}" == query["date"][0]]
-        by_workspace = query.get("group_by") == ["workspace"]
-        return Answer({"data": [_row(row, by_workspace=by_workspace) for row in shown]})
-    if path == "/workspaces":
-        offset, limit = int(query.get("offset", ["0"])[0]), int(query.get("limit", ["50"])[0])
-        found = [
-            {"id": each, "name": name, "slug": name.lower(), "description": None}
-            for each, name in world.workspaces.items()
-        ]
-        total = {"total_count": len(found)}
-        return Answer({"data": found[offset : offset + limit], **total})
-    return _error(404, "Not found")
+    return Stub(answer)
 
 
 def _row(row: dict[str, Any], *, by_workspace: bool) -> dict[str, Any]:

@@ -154,16 +154,13 @@ def chain_of(error: BaseException) -> Iterator[BaseException]:
 def _frames_of(traceback: TracebackType | None) -> list[dict[str, Any]]:
     return [
         {
-            "filename": (name := _short(frame.filename)),
+            # Without the folder that the service is installed in.
+            "filename": (
+                name := frame.filename.partition(_PACKAGES)[2] or frame.filename.removeprefix(_ROOT)
+            ),
             "function": frame.name,
             "lineno": frame.lineno,
         }
         | {"in_app": name.startswith(("service/", "detectors/", "worker"))}
         for frame in extract_tb(traceback)
     ]
-
-
-def _short(file_name: str) -> str:
-    """Return a file's name without the folder that the service is installed in."""
-    _, _, within = file_name.partition(_PACKAGES)
-    return within or file_name.removeprefix(_ROOT)

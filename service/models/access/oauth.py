@@ -206,20 +206,20 @@ def list_allowed(session: Session, account_id: str) -> Sequence[AllowedApplicati
     grouped: dict[tuple[str, str], list[OAuthToken]] = {}
     for application_id, name, token in session.execute(query):
         grouped.setdefault((application_id, name), []).append(token)
-    allowed = [_summarize(*key, issued) for key, issued in grouped.items()]
+    allowed = []
+    for (application_id, name), issued in grouped.items():
+        used = [token.last_used_at for token in issued if token.last_used_at is not None]
+        allowed.append(
+            AllowedApplication(
+                id=application_id,
+                name=name,
+                scopes=sorted({scope for token in issued for scope in token.scopes}),
+                allowed_at=issued[0].created_at,
+                last_used_at=max(used, default=None),
+                uses=sum(token.uses for token in issued),
+            )
+        )
     return sorted(allowed, key=lambda application: application.allowed_at, reverse=True)
-
-
-def _summarize(application_id: str, name: str, issued: Sequence[OAuthToken]) -> AllowedApplication:
-    used = [token.last_used_at for token in issued if token.last_used_at is not None]
-    return AllowedApplication(
-        id=application_id,
-        name=name,
-        scopes=sorted({scope for token in issued for scope in token.scopes}),
-        allowed_at=issued[0].created_at,
-        last_used_at=max(used, default=None),
-        uses=sum(token.uses for token in issued),
-    )
 
 
 def withdraw(session: Session, account_id: str, application_id: str) -> bool:

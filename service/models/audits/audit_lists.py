@@ -208,7 +208,18 @@ def page_of_audits(
     """Return the page next to the given audit, or the newest page if none is given or found."""
     cursor = find_position(session, account_id, wanted.before or wanted.after)
     is_backward = cursor is not None and not wanted.before
-    query = _audits(account_id, wanted)
+    columns = (
+        *(Audit.id, Audit.created_at, Audit.source, Audit.status, Audit.records),
+        *(Audit.total_spend_usd, Audit.projection, Audit.observed_days, Audit.monthly_factor),
+        *(Audit.projected_savings_usd, Audit.conditional_savings_high_usd, Audit.savings_pct),
+        *(PRICED_FINDINGS, Audit.error),
+    )
+    query: Select[*tuple[Any, ...]] = select(*columns).where(Audit.account_id == account_id)
+    if wanted.status:
+        query = query.where(Audit.status == wanted.status)
+    if wanted.client_day:
+        query = query.where(*of_client(*wanted.client_day))
+    query = query.where(of_source(wanted.source))
     position = tuple_(Audit.created_at, Audit.id)
     if cursor is not None:
         query = query.where(position > cursor if is_backward else position < cursor)
@@ -251,21 +262,6 @@ def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]
     query = select(*columns).where(ranked.c.position == 1)
     ordered = query.order_by(ranked.c.observed_usd.desc(), ranked.c.id).limit(_TOP_FINDINGS)
     return [TopFinding(*row) for row in session.execute(ordered)]
-
-
-def _audits(account_id: str, wanted: PageFilter) -> Select[*tuple[Any, ...]]:
-    columns = (
-        *(Audit.id, Audit.created_at, Audit.source, Audit.status, Audit.records),
-        *(Audit.total_spend_usd, Audit.projection, Audit.observed_days, Audit.monthly_factor),
-        *(Audit.projected_savings_usd, Audit.conditional_savings_high_usd, Audit.savings_pct),
-        *(PRICED_FINDINGS, Audit.error),
-    )
-    query = select(*columns).where(Audit.account_id == account_id)
-    if wanted.status:
-        query = query.where(Audit.status == wanted.status)
-    if wanted.client_day:
-        query = query.where(*of_client(*wanted.client_day))
-    return query.where(of_source(wanted.source))
 
 
 def find_position(session: Executor, account_id: str, audit_id: str) -> ColumnElement[Any] | None:

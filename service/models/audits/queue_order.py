@@ -62,7 +62,17 @@ def claim_next(connection: Connection, source: str, limits: ClaimLimits) -> list
         lease_seconds=limits.lease_seconds,
         max_attempts=limits.max_attempts,
     )
-    _take_turns(connection, source, {owners[claim.audit_id] for claim in claims})
+    # Let other accounts go first next time.
+    turns = [
+        {"account_id": account_id, "source": source, "claimed_at": func.now()}
+        for account_id in sorted({owners[claim.audit_id] for claim in claims})
+    ]
+    if turns:
+        statement = insert(AccountTurn).values(turns)
+        later = {"claimed_at": statement.excluded.claimed_at}
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=["account_id", "source"], set_=later)
+        )
     return claims
 
 
@@ -149,17 +159,3 @@ def _choose(rows: Sequence[Row[*tuple[Any, ...]]], limits: ClaimLimits) -> Itera
         yield row
         if not is_small:
             return
-
-
-def _take_turns(connection: Connection, source: str, account_ids: Iterable[str]) -> None:
-    """Let other accounts go first next time."""
-    rows = [
-        {"account_id": account_id, "source": source, "claimed_at": func.now()}
-        for account_id in sorted(account_ids)
-    ]
-    if rows:
-        statement = insert(AccountTurn).values(rows)
-        later = {"claimed_at": statement.excluded.claimed_at}
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=["account_id", "source"], set_=later)
-        )

@@ -9,7 +9,7 @@ exactly one succeeds, and a rolled-back claim leaves the credit to the next. Cal
 
 from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, Exists, exists, func, select, true, update
+from sqlalchemy import Connection, exists, func, select, true, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -81,9 +81,15 @@ def return_credit(connection: Connection, audit_id: str) -> bool:
     freed = {"audit_id": None, "claimed_at": None, "returned_at": func.now()}
     # A refund writes its time before it locks this row, so one of the two sees the other.
     connection.execute(update(Credit).where(Credit.id == credit_id).values(freed))
-    connection.execute(
-        update(Credit).where(Credit.id == credit_id, _is_withdrawn()).values(revoked_at=func.now())
+    # As `Payment.is_withdrawn` says of a payment that was loaded.
+    is_disputed = Payment.disputed_at.is_not(None) & func.coalesce(
+        Payment.dispute_won_at < Payment.disputed_at, true()
     )
+    is_withdrawn = exists().where(
+        Payment.id == Credit.payment_id, Payment.refunded_at.is_not(None) | is_disputed
+    )
+    revoked = update(Credit).where(Credit.id == credit_id, is_withdrawn)
+    connection.execute(revoked.values(revoked_at=func.now()))
     return True
 
 
@@ -108,13 +114,3 @@ def revoke_credits(session: Session, payment_id: str) -> int:
     free = update(Credit).where(Credit.payment_id == payment_id, IS_FREE)
     revoked = free.values(revoked_at=func.now()).returning(Credit.id)
     return len(session.scalars(revoked).all())
-
-
-def _is_withdrawn() -> Exists:
-    """Return the condition of `Payment.is_withdrawn` for the credit's payment."""
-    is_disputed = Payment.disputed_at.is_not(None) & func.coalesce(
-        Payment.dispute_won_at < Payment.disputed_at, true()
-    )
-    return exists().where(
-        Payment.id == Credit.payment_id, Payment.refunded_at.is_not(None) | is_disputed
-    )

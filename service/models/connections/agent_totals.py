@@ -6,7 +6,7 @@ stay for as long as they may be sent again.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
@@ -125,7 +125,16 @@ def add_measured(connection: Connection, account_id: str, values: Sequence[Measu
             for name in each.columns:
                 total[name] += amount
     if changed:
-        _save_points(connection, account_id, changed)
+        names = ("series", "begun_ns", "slot_ns")
+        new = insert(AgentPoint)
+        new = new.on_conflict_do_update(
+            index_elements=("account_id", *names), set_={"amount": new.excluded.amount}
+        )
+        rows = [
+            {"account_id": account_id, "amount": amount, **dict(zip(names, key, strict=True))}
+            for key, amount in changed.items()
+        ]
+        connection.execute(new, rows)
         _save_totals(connection, account_id, gained)
 
 
@@ -171,21 +180,6 @@ def _find_slots(
     return found
 
 
-def _save_points(
-    connection: Connection, account_id: str, changed: Mapping[tuple[bytes, int, int], Decimal]
-) -> None:
-    names = ("series", "begun_ns", "slot_ns")
-    new = insert(AgentPoint)
-    new = new.on_conflict_do_update(
-        index_elements=("account_id", *names), set_={"amount": new.excluded.amount}
-    )
-    rows = [
-        {"account_id": account_id, "amount": amount, **dict(zip(names, key, strict=True))}
-        for key, amount in changed.items()
-    ]
-    connection.execute(new, rows)
-
-
 def _save_totals(connection: Connection, account_id: str, gained: Gains) -> None:
     keys, counts = ("agent", "day", "model"), (*TOKENS, ESTIMATE)
     new = insert(AgentTotal)
@@ -193,21 +187,7 @@ def _save_totals(connection: Connection, account_id: str, gained: Gains) -> None
         name: func.least(getattr(AgentTotal, name) + new.excluded[name], _MOST) for name in counts
     }
     new = new.on_conflict_do_update(index_elements=("account_id", *keys), set_=sums)
-    rows = [
-        {
-            "account_id": account_id,
-            **dict(zip(keys, key, strict=True)),
-            **{name: min(total.get(name, 0), _MOST) for name in counts},
-        }
-        for key, total in _limit_models(connection, account_id, gained).items()
-        if any(total.values())
-    ]
-    if rows:
-        connection.execute(new, rows)
-
-
-def _limit_models(connection: Connection, account_id: str, gained: Gains) -> Gains:
-    """Put what models beyond the limit gain under one name."""
+    # What models beyond the limit gain goes under one name.
     table = AgentTotal
     known: dict[tuple[str, date], set[str]] = defaultdict(set)
     days = tuple_(table.agent, table.day).in_({key[:2] for key in gained})
@@ -222,7 +202,17 @@ def _limit_models(connection: Connection, account_id: str, gained: Gains) -> Gai
         under = limited[agent, day, model if model in names else OTHER]
         for name, amount in total.items():
             under[name] += amount
-    return limited
+    rows = [
+        {
+            "account_id": account_id,
+            **dict(zip(keys, key, strict=True)),
+            **{name: min(total.get(name, 0), _MOST) for name in counts},
+        }
+        for key, total in limited.items()
+        if any(total.values())
+    ]
+    if rows:
+        connection.execute(new, rows)
 
 
 def _no_gains() -> Gains:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import Index, ScalarSelect, Select, bindparam, delete, false, func, select, update
+from sqlalchemy import Index, Select, bindparam, delete, false, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary
@@ -173,10 +173,13 @@ def find_session(session: Executor, secret_hash: bytes, idle_days: int) -> Known
 # Every page asks for it, and writing it takes longer than running it.
 @cache
 def _session_query() -> Select[Any]:
+    is_free = (Credit.audit_id.is_(None), Credit.revoked_at.is_(None))
+    mine = Credit.account_id == WebSession.account_id
+    credits = select(func.count()).where(mine, *is_free).correlate(WebSession).scalar_subquery()
     columns: tuple[Any, ...] = (
         *(WebSession.id, WebSession.account_id, WebSession.secret_hash, WebSession.last_seen_at),
         *(WebSession.created_at, Account.email, has_active_subscription(WebSession.account_id)),
-        *(best_plan(WebSession.__table__.c.account_id), _count_credits(), Account.time_zone),
+        *(best_plan(WebSession.__table__.c.account_id), credits, Account.time_zone),
     )
     return (
         select(*columns)
@@ -187,12 +190,6 @@ def _session_query() -> Select[Any]:
             WebSession.last_seen_at > bindparam("seen"),
         )
     )
-
-
-def _count_credits() -> ScalarSelect[int]:
-    is_free = (Credit.audit_id.is_(None), Credit.revoked_at.is_(None))
-    mine = Credit.account_id == WebSession.account_id
-    return select(func.count()).where(mine, *is_free).correlate(WebSession).scalar_subquery()
 
 
 def update_last_seen(session: Executor, session_id: str, now: datetime) -> None:

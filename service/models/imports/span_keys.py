@@ -6,7 +6,7 @@ the keys of all its spans; the records themselves are not read again.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import accumulate
 from struct import Struct
@@ -100,7 +100,16 @@ def find_counted(keys: Sequence[SpanKey], links: bytes, carried: int = 0) -> set
         before | {at for name, at in first.items() if at >= carried and name not in wrappers}
     )
     for of in (_response_of, _counts_of):
-        left = _drop_doubles(keys, left, of, carried)
+        # Drop calls that another of a few scopes traced as well.
+        groups: Mapping[bytes, list[int]] = defaultdict(list)
+        for at in left:
+            if of(keys[at]) != NO_DIGEST:
+                groups[of(keys[at])].append(at)
+        dropped: set[int] = set()
+        for group in groups.values():
+            if 1 < len({keys[at].scope for at in group}) <= _MOST_SCOPES:
+                dropped |= _find_doubles(keys, group, of is _response_of, carried)
+        left = [at for at in left if at not in dropped]
     return {at for at in left if at >= carried}
 
 
@@ -204,21 +213,6 @@ def _response_of(key: SpanKey) -> bytes:
 
 def _counts_of(key: SpanKey) -> bytes:
     return key.counts
-
-
-def _drop_doubles(
-    keys: Sequence[SpanKey], left: Sequence[int], of: Callable[[SpanKey], bytes], carried: int
-) -> list[int]:
-    """Drop calls that another of a few scopes traced as well."""
-    groups: Mapping[bytes, list[int]] = defaultdict(list)
-    for at in left:
-        if of(keys[at]) != NO_DIGEST:
-            groups[of(keys[at])].append(at)
-    dropped: set[int] = set()
-    for group in groups.values():
-        if 1 < len({keys[at].scope for at in group}) <= _MOST_SCOPES:
-            dropped |= _find_doubles(keys, group, of is _response_of, carried)
-    return [at for at in left if at not in dropped]
 
 
 def _find_doubles(

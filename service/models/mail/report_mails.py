@@ -80,16 +80,6 @@ def post_digests(connection: Connection, midnight: datetime, limit: int) -> int:
 
     Each account gets at most one a day: only the process whose UPDATE succeeds posts it.
     """
-    posted = 0
-    for account in _list_due(connection, midnight, limit):
-        unchanged = (Account.id == account.id, Account.digest_sent_until == account.sent_until)
-        moved = update(Account).where(*unchanged, Account.report_mails == account.report_mails)
-        if connection.execute(moved.values(digest_sent_until=midnight)).rowcount:
-            posted += _post(connection, account, midnight)
-    return posted
-
-
-def _list_due(connection: Connection, midnight: datetime, limit: int) -> Sequence[Any]:
     sent_until = Account.digest_sent_until
     # An account with a mail per report may never have had a digest.
     latest = func.greatest(sent_until, midnight - timedelta(days=_LATEST_DAYS))
@@ -103,9 +93,24 @@ def _list_due(connection: Connection, midnight: datetime, limit: int) -> Sequenc
         sent_until.label("sent_until"),
         since.label("since"),
     )
-    return connection.execute(
-        query.where(*wanted, has_news).order_by(Account.id).limit(limit)
-    ).all()
+    due = connection.execute(query.where(*wanted, has_news).order_by(Account.id).limit(limit)).all()
+    posted = 0
+    for account in due:
+        unchanged = (Account.id == account.id, Account.digest_sent_until == account.sent_until)
+        moved = update(Account).where(*unchanged, Account.report_mails == account.report_mails)
+        if connection.execute(moved.values(digest_sent_until=midnight)).rowcount:
+            news = _news(account.id, account.since, midnight)
+            day = {"since": f"{account.since:%Y-%m-%d}"}
+            mail_id = post_mail(
+                connection,
+                account_id=account.id,
+                kind=REPORT_DIGEST,
+                recipient=account.email,
+                parameters={**day, **_summarize(connection, account.id, news, midnight)},
+                dedupe_key=f"{REPORT_DIGEST}:{account.id}:{midnight:%Y-%m-%d}",
+            )
+            posted += mail_id is not None
+    return posted
 
 
 def _news(account_id: Any, since: Any, midnight: datetime) -> tuple[ColumnElement[bool], ...]:
@@ -119,20 +124,6 @@ def _news(account_id: Any, since: Any, midnight: datetime) -> tuple[ColumnElemen
         Audit.finished_at < midnight,
         ~has_mail,
     )
-
-
-def _post(connection: Connection, account: Any, midnight: datetime) -> bool:
-    news = _news(account.id, account.since, midnight)
-    since = {"since": f"{account.since:%Y-%m-%d}"}
-    mail_id = post_mail(
-        connection,
-        account_id=account.id,
-        kind=REPORT_DIGEST,
-        recipient=account.email,
-        parameters={**since, **_summarize(connection, account.id, news, midnight)},
-        dedupe_key=f"{REPORT_DIGEST}:{account.id}:{midnight:%Y-%m-%d}",
-    )
-    return mail_id is not None
 
 
 def _summarize(
@@ -169,24 +160,21 @@ def _summarize(
         "records": int(records),
         "spend_usd": str(spend),
         "listed": [
-            {**_as_parameters(row), "link": link_parameters(connection, account_id, row.id)}
+            {
+                "audit_id": row.id,
+                "finished_at": row.finished_at.isoformat(),
+                "records": row.records,
+                "spend_usd": str(row.total_spend_usd),
+                "savings_usd": str(row.projected_savings_usd),
+                "conditional_usd": str(row.conditional_savings_high_usd or 0),
+                "projection": row.projection,
+                "observed_days": row.observed_days,
+                "monthly_factor": row.monthly_factor,
+                "findings": row.findings,
+                "link": link_parameters(connection, account_id, row.id),
+            }
             for row in rows.all()
         ],
-    }
-
-
-def _as_parameters(row: Any) -> dict[str, Any]:
-    return {
-        "audit_id": row.id,
-        "finished_at": row.finished_at.isoformat(),
-        "records": row.records,
-        "spend_usd": str(row.total_spend_usd),
-        "savings_usd": str(row.projected_savings_usd),
-        "conditional_usd": str(row.conditional_savings_high_usd or 0),
-        "projection": row.projection,
-        "observed_days": row.observed_days,
-        "monthly_factor": row.monthly_factor,
-        "findings": row.findings,
     }
 
 

@@ -39,9 +39,6 @@ class Billed:
         self._charges: list[Charge] = []  # fees, credits and taxes
         self._unmatched: list[Charge] = []  # tokens that no line is divided by
         self._spent: set[tuple[date, str]] = set()  # days of providers that have lines
-        self._read(session, account_id)
-
-    def _read(self, session: Session, account_id: str) -> None:
         first, last = self._period.first.replace(day=1), month_end(self._period.last).date()
         months = [each for each in list_months(session, account_id) if first <= each[0] < last]
         if not months:
@@ -52,7 +49,19 @@ class Billed:
             days = (first, last - timedelta(days=1))
             for row in sum_costs(session, account_id, provider, days):
                 self._add(session, account_id, provider, row)
-        self._weigh(session, account_id)
+        # Add up by what each day's model is divided, whichever lines are wanted.
+        period = self._period
+        wanted = Selection(period.first, period.last, keys=("day", "provider", "model"))
+        for line in iter_spend(session, account_id, wanted):
+            key: Sequence[Any] = line.key
+            day, provider, model = key
+            self._spent.add((day, _billed_by(provider)))
+            cell = self._cell(day, provider, model)
+            if cell is not None:
+                usd, tokens = self._weights.get(cell, (_NO_USD, 0))
+                self._weights[cell] = (usd + line.sums.list_usd, tokens + _tokens(line.sums))
+        for cell in [cell for cell, (usd, tokens) in self._weights.items() if not usd + tokens]:
+            del self._weights[cell]
         self._unmatched += [
             Charge(day, provider, model, "Usage", usd, USD, self._status[provider, _month(day)])
             for (day, provider, model), usd in self._left.items()
@@ -83,21 +92,6 @@ class Billed:
                     cost.day, provider, inert(said), category, cost.amount, cost.currency, status
                 )
             )
-
-    def _weigh(self, session: Session, account_id: str) -> None:
-        """Add up by what each day's model is divided, whichever lines are wanted."""
-        period = self._period
-        wanted = Selection(period.first, period.last, keys=("day", "provider", "model"))
-        for line in iter_spend(session, account_id, wanted):
-            key: Sequence[Any] = line.key
-            day, provider, model = key
-            self._spent.add((day, _billed_by(provider)))
-            cell = self._cell(day, provider, model)
-            if cell is not None:
-                usd, tokens = self._weights.get(cell, (_NO_USD, 0))
-                self._weights[cell] = (usd + line.sums.list_usd, tokens + _tokens(line.sums))
-        for cell in [cell for cell, (usd, tokens) in self._weights.items() if not usd + tokens]:
-            del self._weights[cell]
 
     def _cell(self, day: date, provider: str, model: str) -> _Cell | None:
         """Return the cell of a line, if anything was billed for it."""

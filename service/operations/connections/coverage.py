@@ -134,7 +134,19 @@ class Coverage:
         self._lasts, last = known.last_whole(provider)
         self.cells: dict[Key, Cell] = defaultdict(Cell)
         self._add_usage(provider, sum_usage(connection, *asked))
-        self._add_others(sum_counted(connection, *asked))
+        for day, model, *counts, calls, listed in sum_counted(connection, *asked):
+            cell = self.cells[day, self.canonical(model)]
+            cell.counted = tuple(map(add, cell.counted, counts))
+            cell.counted_usd += listed
+            cell.calls += calls
+        for row in self.costs:
+            if row.kind == TOKENS and row.currency == USD:
+                cell = self.cells[row.day, self.canonical(row.model) if row.model else ""]
+                cell.cost_rows += row.rows
+                if self._is_pending(row.day, row.connection_id):
+                    cell.billed_so_far_usd += row.amount
+                else:
+                    cell.billed_usd += row.amount
         if not any(cell.names for cell in self.cells.values()):
             # There are only costs, so the calls themselves are what is known of usage.
             uploaded = {row.day for row in self.costs if row.connection_id not in self._lasts}
@@ -169,21 +181,6 @@ class Coverage:
     def _is_pending(self, day: date, connection_id: str) -> bool:
         """Check for a day that wasn't over when its connection last pulled costs."""
         return day > self._lasts.get(connection_id, date.max)
-
-    def _add_others(self, counted: Sequence[Any]) -> None:
-        for day, model, *counts, calls, listed in counted:
-            cell = self.cells[day, self.canonical(model)]
-            cell.counted = tuple(map(add, cell.counted, counts))
-            cell.counted_usd += listed
-            cell.calls += calls
-        for row in self.costs:
-            if row.kind == TOKENS and row.currency == USD:
-                cell = self.cells[row.day, self.canonical(row.model) if row.model else ""]
-                cell.cost_rows += row.rows
-                if self._is_pending(row.day, row.connection_id):
-                    cell.billed_so_far_usd += row.amount
-                else:
-                    cell.billed_usd += row.amount
 
     def _find_share(self, key: Key, cell: Cell) -> Decimal:
         """Return the share of a cell's reported dollars that our calls cover."""

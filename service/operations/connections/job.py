@@ -221,7 +221,17 @@ class _Pull:
             state = {key: value for key, value in state.items() if key != "back"}
             state["at"] = now.isoformat()
         row = self._pull_row(window, began_at, before, outcome, len(fetched.lines))
-        rows = self._rows(window, fetched.lines)
+        # The rows by table, also of a table that gets none in place of its old ones.
+        report, keeps_names = window.report, self._held.keeps_names
+        owner = {"account_id": self._held.account_id, "connection_id": self._held.id}
+        shared = {**owner, "report": report.name}
+        rows: Rows = {table: [] for table in _TABLES[report.kind]}
+        for line in fetched.lines:
+            cells = {**shared, **make_row(line, self._prices, keeps_names=keeps_names)}
+            if isinstance(line, ActivityLine):
+                cells["person_id"] = self._hash(cells.pop("person"))
+            table = next(each for each in rows if isinstance(line, _LINES[each]))
+            rows[table].append({**cells, "is_hourly": report.width == HOUR})
         store = partial(self._store, window=window, rows=rows, fetched=fetched, pull=row)
         self.claim.do(store, **{name: state})
         PULLS.labels(self._provider.name, outcome).inc()
@@ -245,39 +255,19 @@ class _Pull:
                 for name in others - {window.report.name}:
                     replace_rows(connection, table, self._held.id, name, within, [])
                 replace_rows(connection, table, self._held.id, window.report.name, within, found)
-            save_names(connection, self._name_people(fetched.lines))
+            if self._held.shows_people:
+                owner = {"connection_id": self._held.id, "account_id": self._held.account_id}
+                named = {**owner, "kind": PERSON, "parent_id": "", "is_active": True}
+                lines = (line for line in fetched.lines if isinstance(line, ActivityLine))
+                people = sorted({line.person for line in lines})
+                names = [{**named, "name_id": self._hash(each), "name": each} for each in people]
+                save_names(connection, names)
         if window.report.width == HOUR and window.last is None:
             delete_hours(connection, self._held.id, floor(utc_now(), HOUR) - _HOURS_KEPT)
         add_pull(connection, **pull)
 
-    def _rows(self, window: Window, lines: Sequence[Line]) -> Rows:
-        """Return the rows by table, also of a table that gets none in place of its old ones."""
-        report, names = window.report, self._held.keeps_names
-        owner = {"account_id": self._held.account_id, "connection_id": self._held.id}
-        shared = {**owner, "report": report.name}
-        found: Rows = {table: [] for table in _TABLES[report.kind]}
-        for line in lines:
-            row = {**shared, **make_row(line, self._prices, keeps_names=names)}
-            if isinstance(line, ActivityLine):
-                row["person_id"] = self._hash(row.pop("person"))
-            table = next(each for each in found if isinstance(line, _LINES[each]))
-            found[table].append({**row, "is_hourly": report.width == HOUR})
-        return found
-
     def _hash(self, person: str) -> str:
         return hash_person(self._secret_key, self._held.account_id, person)
-
-    def _name_people(self, lines: Sequence[Line]) -> list[dict[str, Any]]:
-        """Return the names of the people in lines, if the account wants to see them."""
-        if not self._held.shows_people:
-            return []
-        owner = {"connection_id": self._held.id, "account_id": self._held.account_id}
-        people = {line.person for line in lines if isinstance(line, ActivityLine)}
-        named = {"kind": PERSON, "parent_id": "", "is_active": True}
-        return [
-            {**owner, **named, "name_id": self._hash(person), "name": person}
-            for person in sorted(people)
-        ]
 
     def _pull_row(
         self, window: Window, began_at: datetime, before: int, outcome: str, rows: int

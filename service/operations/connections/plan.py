@@ -68,20 +68,16 @@ def _list_due(
         first = floor(min(at or now, now), report.width) - again
         yield Window(report, max(min(first, start), _oldest(report, now)), None)
     if back is not None:
-        yield from _split(report, _oldest(report, now), back)
+        # Windows of one request each, newest first.
+        oldest, span = _oldest(report, now), report.most_buckets * report.width
+        while oldest < back:
+            yield Window(report, max(oldest, back - span), back)
+            back -= span
         if report.width == DAY:
             for month, number in _list_rechecks(state, now, since):
-                first, last = max(month_start(month), _oldest(report, now)), month_end(month)
+                first, last = max(month_start(month), oldest), month_end(month)
                 if number and first < last:  # in one window, so that it is done or isn't
                     yield Window(report, first, last)
-
-
-def _split(report: Report, first: datetime, last: datetime) -> Iterator[Window]:
-    """Yield windows of one request each, newest first."""
-    span = report.most_buckets * report.width
-    while first < last:
-        yield Window(report, max(first, last - span), last)
-        last -= span
 
 
 def _list_rechecks(

@@ -149,14 +149,18 @@ def summarize(found: Reconciliation) -> str:
         shown = found.projects[:_SHOWN]
     for part in shown:
         project = inert(part.project or part.project_id) or "the default project"
-        said.append(f"{usd(part.usd)} is {project}, which {_sends(found, part.project_id)}.")
+        sends_nothing = found.sent_shares.get(part.project_id, Decimal(0)) == 0
+        sends = "sends nothing here" if sends_nothing else "sends only a part"
+        said.append(f"{usd(part.usd)} is {project}, which {sends}.")
     more = sum((part.usd for part in found.projects[_SHOWN:]), Decimal(0))
     if more:
         count = len(found.projects) - _SHOWN
         others = "one other project" if count == 1 else f"{count} other projects"
         said.append(f"{usd(more)} is of {others}.")
     fees = [part for part in found.parts if describe_part(part.kind).startswith("A fee")]
-    said += [f"{usd(part.usd)} {_is(part.kind)}." for part in fees]
+    for part in fees:
+        are = "are" if part.kind in _PLURAL else "is"
+        said.append(f"{usd(part.usd)} {are} {name_part(part.kind).lower()}.")
     left = found.unexplained_usd
     said.append(f"{usd(left)} is unexplained." if left else "Nothing is unexplained.")
     return " ".join(said)
@@ -178,12 +182,3 @@ def summarize_agent(found: AgentMonth) -> str:
         return f"{said}."
     share = percent(float(found.coverage * 100))
     return f"{said}; your calls have {found.covered_tokens:,} of them ({share})."
-
-
-def _is(kind: str) -> str:
-    return f"{'are' if kind in _PLURAL else 'is'} {name_part(kind).lower()}"
-
-
-def _sends(found: Reconciliation, project_id: str) -> str:
-    sends_nothing = found.sent_shares.get(project_id, Decimal(0)) == 0
-    return "sends nothing here" if sends_nothing else "sends only a part"

@@ -82,14 +82,41 @@ class ServerMetrics(Collector):
 
     def _read_database(self) -> list[Metric]:
         with self._engine.connect() as connection:
-            waiting = _read_waiting(connection)
+            audits, mails, notices = (
+                {(row.kind, row.status): row for row in rows}
+                for rows in (
+                    totals.list_waiting_audits(connection),
+                    totals.list_waiting_mails(connection),
+                    totals.list_waiting_notices(connection),
+                )
+            )
+            every = {key: audits.get(key) for key in product(SOURCES, (QUEUED, PROCESSING))}
+            calls, oldest_at = totals.find_waiting_spans(connection)
+            age = _seconds_since(oldest_at, utc_now()) if oldest_at else 0.0
+            waiting = [
+                *_waiting("tallystick_audits", "source", every),
+                *_waiting("tallystick_mails", "kind", mails),
+                *_waiting("tallystick_notices", "event", notices),
+                _number(
+                    "tallystick_spans_waiting", "Calls in spans that no import has yet.", calls
+                ),
+                _number("tallystick_spans_oldest_seconds", "Age of the oldest such call.", age),
+            ]
             if self._config.prices_update == "on":
                 fetched_at = find_fetched_at(connection)
                 age = math.inf if fetched_at is None else _seconds_since(fetched_at, utc_now())
                 words = "Time since the published prices were fetched; infinite if they never were."
                 waiting.append(_number("tallystick_price_book_age_seconds", words, age))
             if self._config.connections == "on":
-                waiting.append(_read_connections(connection))
+                gauge = GaugeMetricFamily(
+                    "tallystick_connections",
+                    "Connections to model providers, by why they fail; no error for those that"
+                    " work.",
+                    labels=["provider", "error"],
+                )
+                for labels, number in count_by_state(connection).items():
+                    gauge.add_metric(labels, number)
+                waiting.append(gauge)
             if time.monotonic() - self._totals_at >= _FRESH_SECONDS:
                 self._totals = _read_totals(connection)
                 self._totals_at = time.monotonic()
@@ -103,35 +130,6 @@ class ServerMetrics(Collector):
                 "tallystick_redis_memory_bytes", "Memory of Redis; 0: no limit.", "kind", memory
             ),
         ]
-
-
-def _read_waiting(connection: Connection) -> list[Metric]:
-    audits, mails, notices = (
-        {(row.kind, row.status): row for row in rows}
-        for rows in (
-            totals.list_waiting_audits(connection),
-            totals.list_waiting_mails(connection),
-            totals.list_waiting_notices(connection),
-        )
-    )
-    every = {key: audits.get(key) for key in product(SOURCES, (QUEUED, PROCESSING))}
-    calls, oldest_at = totals.find_waiting_spans(connection)
-    age = _seconds_since(oldest_at, utc_now()) if oldest_at else 0.0
-    return [
-        *_waiting("tallystick_audits", "source", every),
-        *_waiting("tallystick_mails", "kind", mails),
-        *_waiting("tallystick_notices", "event", notices),
-        _number("tallystick_spans_waiting", "Calls in spans that no import has yet.", calls),
-        _number("tallystick_spans_oldest_seconds", "Age of the oldest such call.", age),
-    ]
-
-
-def _read_connections(connection: Connection) -> Metric:
-    words = "Connections to model providers, by why they fail; no error for those that work."
-    gauge = GaugeMetricFamily("tallystick_connections", words, labels=["provider", "error"])
-    for labels, number in count_by_state(connection).items():
-        gauge.add_metric(labels, number)
-    return gauge
 
 
 def _ranked(numbers: Sequence[int]) -> dict[str, int]:

@@ -144,7 +144,10 @@ class Housekeeping:
                 lambda found: delete_old_events(found, config.activity_retention_days)
             ),
             "replaced_call_files": _committed(lambda found: delete_replaced(found, BATCH)),
-            "unfinished_blobs": self._delete_unfinished,
+            # They are all deleted at once; reporting a full batch would cause another call.
+            "unfinished_blobs": lambda _: min(
+                self._blobs.delete_unfinished(_UNFINISHED_BLOB_SECONDS), BATCH - 1
+            ),
             "packed_reports": self._pack_reports,
             "measured_accounts": _committed(measure_accounts),
             "price_terms": _committed(rewrite_typed_terms),
@@ -179,10 +182,6 @@ class Housekeeping:
             return 0
         with connection.begin():
             return pack_reports(connection)
-
-    def _delete_unfinished(self, _connection: Connection) -> int:
-        # They are all deleted at once; reporting a full batch would cause another call.
-        return min(self._blobs.delete_unfinished(_UNFINISHED_BLOB_SECONDS), BATCH - 1)
 
 
 def _committed(delete: Chore) -> Chore:

@@ -54,7 +54,14 @@ def cover(report: Report, name: str, period: str) -> Iterator[Flowable]:
     yield headline
     if audit.first_call:
         yield words(observed(report), LEAD)
-    yield from _warnings(report)
+    if report.invalid_rows.count and audit.valid_pct < report.thresholds.warn_valid_pct:
+        yield words(
+            f"Only {percent(audit.valid_pct)} of the rows could be read. The figures "
+            "exclude the others.",
+            WARNING,
+        )
+    if caution(audit):
+        yield words(caution(audit), WARNING)
     yield Spacer(1, 4)
     if audit.metered_calls:
         yield tiles(headline_tiles(report.audit))
@@ -86,15 +93,3 @@ def _overlap(report: Report) -> Iterator[Flowable]:
         yield Spacer(1, 22)
         savings = f"{whole_usd(report.audit.projected_savings_usd)}{per_month(report.audit)}"
         yield words(_OVERLAP.format(savings), QUIET)
-
-
-def _warnings(report: Report) -> Iterator[Flowable]:
-    audit = report.audit
-    if report.invalid_rows.count and audit.valid_pct < report.thresholds.warn_valid_pct:
-        yield words(
-            f"Only {percent(audit.valid_pct)} of the rows could be read. The figures "
-            "exclude the others.",
-            WARNING,
-        )
-    if caution(audit):
-        yield words(caution(audit), WARNING)

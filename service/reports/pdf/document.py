@@ -39,9 +39,12 @@ def print_pdf(
     register_fonts()
     report = Report.from_json(document)
     report = as_import(report) if is_batch else report
-    dated_at = published_at or _last_call(report)
+    dated_at, covered = published_at, ""
+    if first := report.audit.first_call:
+        last = report.audit.last_call or first
+        dated_at = dated_at or datetime.fromisoformat(last)
+        covered = f"{period(first, last)} (UTC)"
     file = BytesIO()
-    covered = _period(report)
     title = f"{_TITLE} for {name}" if name else _TITLE
     footer = _footer(" · ".join(filter(None, (f"Tallystick · {title}", covered))))
     subject = ", ".join(filter(None, (short_title(report.audit), covered)))
@@ -134,15 +137,3 @@ def _footer(text: str) -> Callable[[Any, Any], None]:
         canvas.end_artifact()
 
     return draw
-
-
-def _last_call(report: Report) -> datetime | None:
-    last = report.audit.last_call or report.audit.first_call
-    return datetime.fromisoformat(last) if last else None
-
-
-def _period(report: Report) -> str:
-    audit = report.audit
-    if not audit.first_call:
-        return ""
-    return f"{period(audit.first_call, audit.last_call or audit.first_call)} (UTC)"

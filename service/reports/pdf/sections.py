@@ -9,7 +9,7 @@ from reportlab.lib.styles import ParagraphStyle
 from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, Spacer, Table
 
 from detectors import charts
-from detectors.contract import Finding, Method, Report
+from detectors.contract import Finding, Report
 from detectors.wording.actions import CHECKS_HEADING, how_long, list_checks, title, with_savings
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.figures import counted, number
@@ -104,10 +104,15 @@ def _data(report: Report) -> Iterator[Flowable]:
         rows = [(f"{entry.model} ({entry.provider})", number(entry.calls)) for entry in unpriced]
         yield lines(("Not priced", "Calls"), rows, (80, 20))
         yield Spacer(1, 10)
+    rates = "Your negotiated discounts are not included."
+    if report.prices.negotiated:
+        rates = f"These negotiated rates replace them: {'; '.join(report.prices.negotiated)}."
+    if report.prices.aliases:
+        rates += f" Your aliases: {'; '.join(report.prices.aliases)}."
     yield words(
         f"List prices from {report.prices.source}, version {report.prices.version}, in effect at "
         "the time of each call, including long-context tiers, cache rates, and batch and flex "
-        "discounts. " + _negotiated(report)
+        f"discounts. {rates}"
     )
     yield words(
         "This audit used token counts, times, model names and labels, never the text of a prompt "
@@ -133,14 +138,6 @@ def _rules(report: Report, url: str) -> Iterator[Flowable]:
         yield linked("What each detector fires on, and what it stays quiet on: ", url)
     else:
         yield words("The report page explains what each detector fires on, and what it leaves out.")
-
-
-def _negotiated(report: Report) -> str:
-    aliases = "; ".join(report.prices.aliases)
-    named = f" Your aliases: {aliases}." if aliases else ""
-    if not report.prices.negotiated:
-        return f"Your negotiated discounts are not included.{named}"
-    return f"These negotiated rates replace them: {'; '.join(report.prices.negotiated)}.{named}"
 
 
 _Spend = TypeVar("_Spend", bound=Struct)
@@ -186,7 +183,18 @@ def list_findings(report: Report) -> Iterator[Flowable]:
         savings = "Savings/month" if is_monthly(report.audit) else "Savings"
         yield lines(
             ("Finding", "Severity", "Confidence", "Detector", "Route", "Model", savings),
-            [_row(finding, report.methods) for finding in listed],
+            [
+                (
+                    finding.id,
+                    SEVERITY_WORDS.get(finding.severity, finding.severity),
+                    CONFIDENCE_NAMES.get(finding.confidence, finding.confidence),
+                    detector_name(finding.detector, report.methods),
+                    finding.route,
+                    finding.model,
+                    amount(finding),
+                )
+                for finding in listed
+            ],
             (8, 8, 12, 21, 21, 15, 15),
         )
     if len(findings) > _LISTED_FINDINGS:
@@ -220,14 +228,17 @@ def _finding(finding: Finding, report: Report) -> list[Flowable]:
     confidence = CONFIDENCE_WORDS.get(finding.confidence, "")
     color = SEVERITIES.get(finding.severity, SEVERITIES["low"])
     model = "" if finding.route == finding.model else f" · {finding.model}"
+    between = impact_range(finding)
+    known = [f"range {between}" if between else "", how_long(finding), seen(finding)]
+    more = "".join(f" · {each}" for each in known if each)
     parts: list[Flowable] = [
         head,
         words(f"{finding.route}{model} ({finding.provider})"),
         colored(
             f"{finding.id} · {detector_name(finding.detector, report.methods)} · ",
             severity,
-            f" · {finding.confidence.lower()} ({confidence}) · {counted(finding.calls, 'call')}"
-            f"{_range_and_times(finding)}",
+            f" · {finding.confidence.lower()} ({confidence})"
+            f" · {counted(finding.calls, 'call')}{more}",
             color,
         ),
         words(finding.fix),
@@ -240,21 +251,3 @@ def _finding(finding: Finding, report: Report) -> list[Flowable]:
     if finding.formula:
         parts.append(words(f"How we calculated this: {finding.formula}", QUIET))
     return parts
-
-
-def _range_and_times(finding: Finding) -> str:
-    between = impact_range(finding)
-    known = [f"range {between}" if between else "", how_long(finding), seen(finding)]
-    return "".join(f" · {each}" for each in known if each)
-
-
-def _row(finding: Finding, methods: tuple[Method, ...]) -> tuple[str, ...]:
-    return (
-        finding.id,
-        SEVERITY_WORDS.get(finding.severity, finding.severity),
-        CONFIDENCE_NAMES.get(finding.confidence, finding.confidence),
-        detector_name(finding.detector, methods),
-        finding.route,
-        finding.model,
-        amount(finding),
-    )

@@ -1,12 +1,11 @@
 """GET /api/v1/findings: the findings of all calls of an account, with their states."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from flask import Response
 
 from service.models.calls.finding_list import FindingCursor, list_account_findings
-from service.operations.findings.realized import Realized, measure_realized
+from service.operations.findings.realized import measure_realized
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_FINDINGS
 from service.web.http.current import get_session
@@ -41,17 +40,16 @@ def list_all(query: dict[str, Any]) -> dict[str, Any] | Response:
     rows = list_account_findings(session, account_id, wanted, limit + 1, query.get("cursor"))
     ids = [row.id for row in rows[:limit] if row.fixed_at is not None]
     realized = measure_realized(session.connection(), account_id, ids)
-    found = [_describe(row._asdict(), realized.get(row.id)) for row in rows]
-    return page("findings", found, limit, _cursor_after)
-
-
-def _cursor_after(last: Mapping[str, Any]) -> str:
-    return make_finding_cursor(FindingCursor(last["monthly_usd"], last["id"]))
-
-
-def _describe(row: Mapping[str, Any], saved: Realized | None) -> dict[str, Any]:
-    found = {name: value for name, value in row.items() if value is not None}
-    if saved is None:
-        return found
-    savings = {"realized_savings_usd": saved.total_usd, "realized_monthly_usd": saved.monthly_usd}
-    return found | savings
+    found = []
+    for row in rows:
+        described = {name: value for name, value in row._asdict().items() if value is not None}
+        if saved := realized.get(row.id):
+            described["realized_savings_usd"] = saved.total_usd
+            described["realized_monthly_usd"] = saved.monthly_usd
+        found.append(described)
+    return page(
+        "findings",
+        found,
+        limit,
+        lambda last: make_finding_cursor(FindingCursor(last["monthly_usd"], last["id"])),
+    )

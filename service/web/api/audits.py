@@ -109,7 +109,12 @@ def report(audit_id: str) -> Response:
     if not is_found:
         raise NotFoundError(NO_AUDIT)
     if document is None:
-        raise NotFoundError(_say_why(_get_audit(audit_id)))
+        if _get_audit(audit_id).report_deleted_at is None:
+            raise NotFoundError("This audit's report isn't ready yet.")
+        days = current_config().report_retention_days
+        raise NotFoundError(
+            f"This audit's report was deleted: reports of batches are kept for {days} days."
+        )
     return Response(document, mimetype="application/json")
 
 
@@ -132,13 +137,6 @@ def status(audit_id: str) -> dict[str, Any]:
     if audit.status == FAILED:
         fields["error"] = audit.error
     return fields
-
-
-def _say_why(audit: Audit) -> str:
-    if audit.report_deleted_at is None:
-        return "This audit's report isn't ready yet."
-    days = current_config().report_retention_days
-    return f"This audit's report was deleted: reports of batches are kept for {days} days."
 
 
 def _get_audit(audit_id: str) -> Audit:

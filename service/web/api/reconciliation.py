@@ -7,7 +7,7 @@ from typing import Any
 from service.models.connections.agent_totals import list_agent_months
 from service.models.connections.bill import list_months, newest_months
 from service.operations.connections.agent_totals import AgentMonth, compare_agents
-from service.operations.connections.reconciliation import Line, Reconciliation, reconcile_all
+from service.operations.connections.reconciliation import Reconciliation, reconcile_all
 from service.operations.connections.wording import summarize, summarize_agent
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS
@@ -88,7 +88,11 @@ def describe(found: Reconciliation, lines: str | None = None) -> dict[str, Any]:
         answer |= {"locked_at": found.locked_at, "locked_billed_usd": found.locked_usd}
     if lines is not None:
         by_label = found.models if lines == MODEL else found.by_project
-        answer["lines"] = list(map(_describe_line, found.days if lines == DAY else by_label))
+        names = ("key", "name", "billed_usd", "reported_usd", "counted_usd", "coverage")
+        answer["lines"] = [
+            {name: getattr(line, name) for name in names}
+            for line in (found.days if lines == DAY else by_label)
+        ]
     return answer
 
 
@@ -107,8 +111,3 @@ def describe_agent(found: AgentMonth, lines: str | None = None) -> dict[str, Any
             for line in (found.days if lines == DAY else found.models)
         ]
     return answer
-
-
-def _describe_line(line: Line) -> dict[str, Any]:
-    names = ("key", "name", "billed_usd", "reported_usd", "counted_usd", "coverage")
-    return {name: getattr(line, name) for name in names}

@@ -1,6 +1,5 @@
 """Report links: list them with a token, revoke them with a session. Tokens stay read-only."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -52,11 +51,12 @@ def list_all(query: dict[str, Any]) -> dict[str, Any]:
     account_id, limit = current_caller().account_id, query["limit"]
     rows = list_links(get_session(), account_id, query.get("cursor"), limit + 1)
     found = [_describe(row.link) for row in rows]
-    return page("report_links", found, limit, _cursor_after)
-
-
-def _cursor_after(last: Mapping[str, Any]) -> str:
-    return make_cursor(Cursor(last["issued_at"], last["audit_id"]))
+    return page(
+        "report_links",
+        found,
+        limit,
+        lambda last: make_cursor(Cursor(last["issued_at"], last["audit_id"])),
+    )
 
 
 @blueprint.route("/report-links/<audit_id>", methods=["DELETE"], parameters=[AUDIT_ID_DOCUMENT])

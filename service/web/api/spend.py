@@ -1,7 +1,6 @@
 """Read spend: sums by day, route, model, provider and environment."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
 from flask import Response
@@ -9,7 +8,7 @@ from flask import Response
 from service.models.base import utc_now
 from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.plan_usage import sum_plan_usage
-from service.models.calls.spend import KEYS, Line, Selection, sum_spend
+from service.models.calls.spend import KEYS, sum_spend
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS
 from service.web.http.current import get_session
@@ -46,9 +45,16 @@ def show(query: dict[str, Any]) -> dict[str, Any] | Response:
         return answer_focus_csv(account_id, wanted, query["version"])
     after = cursor.values if cursor else None
     spend = sum_spend(get_session(), account_id, wanted, limit=limit + 1, after=after)
-    found = [_describe(wanted, line) for line in spend.groups]
+    found = [
+        dict(zip(wanted.keys, line.key, strict=True)) | line.sums._asdict() for line in spend.groups
+    ]
+
+    def cursor_after(last: Mapping[str, Any]) -> str:
+        values = tuple(last[key] for key in wanted.keys)
+        return make_spend_cursor(SpendCursor(wanted.first, wanted.last, tuple(wanted.keys), values))
+
     return {
-        **page("spend", found, limit, partial(_cursor_after, wanted)),
+        **page("spend", found, limit, cursor_after),
         "first": wanted.first,
         "last": wanted.last,
         "group_by": wanted.keys,
@@ -56,12 +62,3 @@ def show(query: dict[str, Any]) -> dict[str, Any] | Response:
         "plan_usage": sum_plan_usage(get_session(), account_id, (wanted.first, wanted.last)),
         "after_today": sum_future_calls(get_session(), account_id, utc_now().date())._asdict(),
     }
-
-
-def _cursor_after(wanted: Selection, last: Mapping[str, Any]) -> str:
-    values = tuple(last[key] for key in wanted.keys)
-    return make_spend_cursor(SpendCursor(wanted.first, wanted.last, tuple(wanted.keys), values))
-
-
-def _describe(wanted: Selection, line: Line) -> dict[str, Any]:
-    return dict(zip(wanted.keys, line.key, strict=True)) | line.sums._asdict()

@@ -48,7 +48,15 @@ _log = get_logger(__name__)
 
 def hide_admin(app: Flask) -> None:
     """Register the gate; only the hook that assigns the request ID may run before it."""
-    app.before_request(_hide)
+
+    @app.before_request
+    def hide() -> None:
+        if not is_admin_path(request.path):
+            return
+        g.is_admin = may_administer() or _is_administrator()
+        if not g.is_admin:
+            request.url_rule, request.view_args = None, None
+            request.routing_exception = NotFound()
 
 
 def is_admin_path(path: str) -> bool:
@@ -65,15 +73,6 @@ def require_admin(view: Callable[P, R]) -> Callable[P, R]:
         return view(*args, **kwargs)
 
     return checked
-
-
-def _hide() -> None:
-    if not is_admin_path(request.path):
-        return
-    g.is_admin = may_administer() or _is_administrator()
-    if not g.is_admin:
-        request.url_rule, request.view_args = None, None
-        request.routing_exception = NotFound()
 
 
 def may_see_admin(known: KnownSession) -> bool:
@@ -128,23 +127,22 @@ def may_administer() -> bool:
 
 def init_admin_passkeys(app: Flask) -> None:
     """Register the check of passkeys, which runs after the one of the admin token."""
-    app.before_request(_require_passkey)
 
-
-def _require_passkey() -> None:
-    emails = current_config().admin_emails
-    is_browser = any(name in request.headers for name in _BROWSER_HEADERS)
-    is_browser |= "text/html" in request.headers.get("Accept", "")
-    is_browser |= request.mimetype in FORM_TYPES
-    if not g.get("is_admin") or g.get("admin_email") or not emails or not is_browser:
-        return
-    known = find_web_session()
-    if known is not None and known.email in emails:
-        is_fresh = utc_now() - known.signed_in_at <= _LONGEST
-        if is_fresh and did_use_passkey(get_session(), known.id):
-            g.admin_email = known.email
+    @app.before_request
+    def require_passkey() -> None:
+        emails = current_config().admin_emails
+        is_browser = any(name in request.headers for name in _BROWSER_HEADERS)
+        is_browser |= "text/html" in request.headers.get("Accept", "")
+        is_browser |= request.mimetype in FORM_TYPES
+        if not g.get("is_admin") or g.get("admin_email") or not emails or not is_browser:
             return
-    raise ForbiddenError(
-        "Sign in at /sign-in?next=/admin with the passkey of an administrator's account: one of"
-        " those in ADMIN_ACCOUNTS."
-    )
+        known = find_web_session()
+        if known is not None and known.email in emails:
+            is_fresh = utc_now() - known.signed_in_at <= _LONGEST
+            if is_fresh and did_use_passkey(get_session(), known.id):
+                g.admin_email = known.email
+                return
+        raise ForbiddenError(
+            "Sign in at /sign-in?next=/admin with the passkey of an administrator's account: one of"
+            " those in ADMIN_ACCOUNTS."
+        )

@@ -54,7 +54,12 @@ def init_browsers(app: Flask, config: Config) -> None:
     app.config["SESSION_COOKIE_NAME"] = cookie_name(SESSION_COOKIE, config.base_url)
     app.config["BROWSER_COOKIE_NAME"] = cookie_name(BROWSER_COOKIE, config.base_url)
     if app.config["SESSION_COOKIE_NAME"] != SESSION_COOKIE:
-        app.after_request(_end_old_cookie)
+
+        @app.after_request
+        def end_old_cookie(response: Response) -> Response:
+            if SESSION_COOKIE in request.cookies:
+                response.delete_cookie(SESSION_COOKIE, secure=True, httponly=True, samesite="Lax")
+            return response
 
 
 def has_session_cookie() -> bool:
@@ -118,9 +123,3 @@ def describe_browser(user_agent: str) -> str:
 
 def _name(known: tuple[tuple[str, str], ...], user_agent: str) -> str | None:
     return next((name for mark, name in known if mark in user_agent), None)
-
-
-def _end_old_cookie(response: Response) -> Response:
-    if SESSION_COOKIE in request.cookies:
-        response.delete_cookie(SESSION_COOKIE, secure=True, httponly=True, samesite="Lax")
-    return response

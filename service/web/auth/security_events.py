@@ -23,7 +23,12 @@ _log = get_logger(__name__)
 
 
 def init_security_events(app: Flask) -> None:
-    app.after_request(_enqueue_notices)
+    @app.after_request
+    def enqueue_notices(response: Response) -> Response:
+        """Wake the mail worker after the view's commit; without a commit, there is no such mail."""
+        for mail_id in g.pop(_NOTICES, ()):
+            current_queues().enqueue_mail(mail_id)
+        return response
 
 
 def record_event(
@@ -82,10 +87,3 @@ def count_event(kind: EventKind, account_id: str | None, **details: Any) -> None
 
 def _route() -> str | None:
     return request.url_rule.rule if request.url_rule is not None else None
-
-
-def _enqueue_notices(response: Response) -> Response:
-    """Wake the mail worker after the view's commit; without a commit, there is no such mail."""
-    for mail_id in g.pop(_NOTICES, ()):
-        current_queues().enqueue_mail(mail_id)
-    return response

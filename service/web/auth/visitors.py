@@ -1,12 +1,10 @@
 """Require a signed-in visitor on pages; signed-out visitors go to sign-in and back."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import wraps
 from typing import Any, Final, ParamSpec
 
 from flask import Blueprint, Flask, redirect, request, url_for
-from markupsafe import Markup
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.models.audits.audits import ACCOUNT, INGEST, UPLOAD
@@ -51,7 +49,7 @@ def require_visitor(view: Callable[P, Any]) -> Callable[P, Any]:
 
 def show_visitors(app: Flask) -> None:
     """Make the visitor available to every template."""
-    app.jinja_env.filters["moment"] = _show_moment
+    app.jinja_env.filters["moment"] = lambda value: moment(value, find_zone())
     app.jinja_env.globals.update(
         find_visitor=find_visitor, may_see_admin=may_see_admin, source_words=SOURCE_WORDS
     )
@@ -61,10 +59,6 @@ def find_zone() -> str | None:
     """Return the time zone that the visitor has chosen."""
     visitor = find_visitor()
     return visitor.time_zone if visitor else None
-
-
-def _show_moment(value: str | datetime) -> Markup:
-    return moment(value, find_zone())
 
 
 def find_visitor() -> KnownSession | None:

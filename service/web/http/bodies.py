@@ -48,7 +48,11 @@ _MEMORY: Final = "body_memory"
 
 def init_body_memory(app: Flask) -> None:
     app.extensions[_MEMORY] = Shares(_MEMORY_BYTES)
-    app.teardown_appcontext(_give_memory_back)
+
+    @app.teardown_appcontext
+    def give_memory_back(_error: BaseException | None) -> None:
+        if taken := g.pop("body_bytes", 0):
+            cast(Shares, current_app.extensions[_MEMORY]).give_back(taken)
 
 
 def bounded_body(max_bytes: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -60,7 +64,11 @@ def bounded_body(max_bytes: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
             g.max_body_bytes = max_bytes
             with _spool() as g.body:
                 with storage_needed(), without_slot():
-                    _receive(g.body, g.max_body_bytes)
+                    announced, received = _check_announced(g.max_body_bytes), 0
+                    while received <= g.max_body_bytes and (block := read_block()):
+                        g.body.write(block)
+                        received += len(block)
+                    _check_received(received, announced, g.max_body_bytes)
                 return view(*args, **kwargs)
 
         return read
@@ -91,15 +99,6 @@ def read_body(max_bytes: int) -> bytes:
         raise BadRequestError(BROKEN_OFF) from error
     _check_received(len(body), announced, max_bytes)
     return body
-
-
-def _receive(file: BinaryIO, max_bytes: int) -> None:
-    """Write the body to the file; raise `PayloadTooLargeError` beyond the limit."""
-    announced, received = _check_announced(max_bytes), 0
-    while received <= max_bytes and (block := read_block()):
-        file.write(block)
-        received += len(block)
-    _check_received(received, announced, max_bytes)
 
 
 def _check_announced(max_bytes: int) -> int | None:
@@ -189,11 +188,6 @@ def _take_memory(size: int) -> None:
             REFUSED_BODIES.labels("memory").inc()
             raise UnavailableError
         g.body_bytes = size  # before the wait for a slot, which can fail
-
-
-def _give_memory_back(_error: BaseException | None) -> None:
-    if taken := g.pop("body_bytes", 0):
-        cast(Shares, current_app.extensions[_MEMORY]).give_back(taken)
 
 
 def _unpack(packed: BinaryIO, decoder: "zlib._Decompress") -> Iterator[bytes]:

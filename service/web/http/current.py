@@ -32,7 +32,16 @@ def init_current(app: Flask, config: Config, session_factory: sessionmaker[Sessi
     app.extensions["payment_providers"] = load_providers(config)
     app.extensions["session_factory"] = session_factory
     app.extensions["connect"] = session_factory.kw["bind"].connect
-    app.teardown_appcontext(_close_session)
+
+    @app.teardown_appcontext
+    def close_session(_error: BaseException | None) -> None:
+        session: Session | None = g.pop("session", None)
+        if session is not None:
+            try:
+                session.close()
+            except DBAPIError as error:
+                # The response is ready; only its transaction's end failed: the database went away.
+                _log.warning("session_not_closed", error_type=type(error).__name__)
 
 
 def current_config() -> Config:
@@ -104,16 +113,6 @@ def release_connection() -> None:
     """End the transaction of the request's session, if it has one, so that it holds none."""
     if "session" in g:
         g.session.rollback()
-
-
-def _close_session(_error: BaseException | None) -> None:
-    session: Session | None = g.pop("session", None)
-    if session is not None:
-        try:
-            session.close()
-        except DBAPIError as error:
-            # The response is ready, and only its transaction's end failed: the database went away.
-            _log.warning("session_not_closed", error_type=type(error).__name__)
 
 
 class Draining:

@@ -53,18 +53,16 @@ def keep_unlisted(response: Response) -> Response:
 
 
 def add_security_headers(app: Flask) -> None:
-    app.after_request(_secure)
-
-
-def _secure(response: Response) -> Response:
-    given = set(response.headers.keys(lower=True))  # faster than `setdefault` for each
-    for name, value in SECURITY_HEADERS.items():
-        if name.lower() not in given:
-            response.headers.add(name, value)
-    if is_api_path(request.path) or request.path.startswith(AUTH_PREFIX):
-        # The caller may keep a response with an ETag; caches between may not.
-        is_tagged = "ETag" in response.headers
-        response.headers["Cache-Control"] = "private, no-cache" if is_tagged else "no-store"
-    elif g.get("is_admin"):
-        keep_private(response)
-    return response
+    @app.after_request
+    def secure(response: Response) -> Response:
+        given = set(response.headers.keys(lower=True))  # faster than `setdefault` for each
+        for name, value in SECURITY_HEADERS.items():
+            if name.lower() not in given:
+                response.headers.add(name, value)
+        if is_api_path(request.path) or request.path.startswith(AUTH_PREFIX):
+            # The caller may keep a response with an ETag; caches between may not.
+            is_tagged = "ETag" in response.headers
+            response.headers["Cache-Control"] = "private, no-cache" if is_tagged else "no-store"
+        elif g.get("is_admin"):
+            keep_private(response)
+        return response

@@ -2,7 +2,6 @@
 
 import re
 import time
-from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -30,42 +29,40 @@ _log = get_logger(__name__)
 
 def log_requests(app: Flask, share: float = 1.0) -> None:
     """Log every failed or slow request, and this share of the others."""
+    others = Share(share)
+
     # This hook comes first, so that every later failure can be logged with the request ID.
-    app.before_request(_begin)
-    app.after_request(partial(_finish, Share(share)))
-    app.teardown_request(_forget)
+    @app.before_request
+    def begin() -> None:
+        g.started = time.perf_counter()
+        given = request.headers.get(HEADER, "")
+        g.request_id = given if _SHAPE.fullmatch(given) else uuid4().hex
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=g.request_id)
+
+    @app.after_request
+    def finish(response: Response) -> Response:
+        response.headers[HEADER] = g.request_id
+        duration_ms = round((time.perf_counter() - g.started) * 1000, 1)
+        if response.status_code >= _FIRST_ERROR or duration_ms >= _SLOW_MS or others.take():
+            # Log the route's pattern, because paths and queries contain tokens and callers' text.
+            rule = request.url_rule.rule if request.url_rule is not None else None
+            _log.info(
+                "request",
+                method=known_method(),
+                route=rule,
+                status=response.status_code,
+                duration_ms=duration_ms,
+                account_id=g.caller.account_id if "caller" in g else None,
+            )
+        return response
+
+    @app.teardown_request
+    def forget(_error: BaseException | None) -> None:
+        # The thread serves other requests next, and some of those fail before they get an ID.
+        structlog.contextvars.clear_contextvars()
 
 
 def known_method() -> str:
     """Return the request's method, or `other` for what a caller may have made up."""
     return request.method if request.method in _METHODS else "other"
-
-
-def _begin() -> None:
-    g.started = time.perf_counter()
-    given = request.headers.get(HEADER, "")
-    g.request_id = given if _SHAPE.fullmatch(given) else uuid4().hex
-    structlog.contextvars.clear_contextvars()
-    structlog.contextvars.bind_contextvars(request_id=g.request_id)
-
-
-def _finish(share: Share, response: Response) -> Response:
-    response.headers[HEADER] = g.request_id
-    duration_ms = round((time.perf_counter() - g.started) * 1000, 1)
-    if response.status_code >= _FIRST_ERROR or duration_ms >= _SLOW_MS or share.take():
-        # Log the route's pattern, because paths and queries contain tokens and callers' text.
-        rule = request.url_rule.rule if request.url_rule is not None else None
-        _log.info(
-            "request",
-            method=known_method(),
-            route=rule,
-            status=response.status_code,
-            duration_ms=duration_ms,
-            account_id=g.caller.account_id if "caller" in g else None,
-        )
-    return response
-
-
-def _forget(_error: BaseException | None) -> None:
-    # The thread serves other requests next, and some of those fail before they get an ID.
-    structlog.contextvars.clear_contextvars()

@@ -16,40 +16,36 @@ _FAILED: Final = 500
 
 
 def count_requests(app: Flask) -> None:
-    app.after_request(_count)
+    @app.after_request
+    def count(response: Response) -> Response:
+        rule, method = _route(), known_method()
+        REQUESTS.labels(rule, method, response.status_code).inc()
+        REQUEST_SECONDS.labels(rule, method).observe(time.perf_counter() - g.started)
+        if rule.startswith(_WEBHOOKS):
+            refused = "refused" if response.status_code < 500 else "failed"
+            outcome = "accepted" if response.status_code < 400 else refused
+            WEBHOOKS.labels(rule.removeprefix(_WEBHOOKS), outcome).inc()
+        return response
 
 
 def trace_requests(app: Flask) -> None:
     """Trace requests of an application, unless traces are off: then it gets no hooks."""
     if is_traced():
-        app.before_request(_begin_trace)
-        app.after_request(_end_trace)
-        app.teardown_request(_forget_trace)
 
+        @app.before_request
+        def begin() -> None:
+            begin_request(known_method(), _route())
 
-def _begin_trace() -> None:
-    begin_request(known_method(), _route())
+        @app.after_request
+        def end(response: Response) -> Response:
+            end_request(response.status_code)
+            return response
 
-
-def _end_trace(response: Response) -> Response:
-    end_request(response.status_code)
-    return response
-
-
-def _forget_trace(_error: BaseException | None) -> None:
-    # The thread serves other requests next; of this one, a hook after the view may have failed.
-    end_request(_FAILED)
-
-
-def _count(response: Response) -> Response:
-    rule, method = _route(), known_method()
-    REQUESTS.labels(rule, method, response.status_code).inc()
-    REQUEST_SECONDS.labels(rule, method).observe(time.perf_counter() - g.started)
-    if rule.startswith(_WEBHOOKS):
-        refused = "refused" if response.status_code < 500 else "failed"
-        outcome = "accepted" if response.status_code < 400 else refused
-        WEBHOOKS.labels(rule.removeprefix(_WEBHOOKS), outcome).inc()
-    return response
+        @app.teardown_request
+        def forget(_error: BaseException | None) -> None:
+            # The thread serves other requests next; of this one, a hook after the view may have
+            # failed.
+            end_request(_FAILED)
 
 
 def _route() -> str:

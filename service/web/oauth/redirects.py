@@ -52,16 +52,12 @@ def find_problem(uri: str) -> str | None:
         return "needs a valid host and port: lowercase letters, digits, dots and hyphens"
     if parts.scheme == "http" and authority["host"] not in _LOOPBACK:
         return "may use http:// only with localhost, 127.0.0.1 or [::1]"
-    if "*" in parts.path or _has_dot_segment(parts.path):
+    segments = parts.path.lower().replace("%2e", ".").split("/")
+    if "*" in parts.path or "." in segments or ".." in segments:
         return "must not contain a wildcard, . or .. in its path"
     if any(name in _RESERVED for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
         return f"must not contain any of these parameters: {', '.join(sorted(_RESERVED))}"
     return None
-
-
-def _has_dot_segment(path: str) -> bool:
-    segments = path.lower().replace("%2e", ".").split("/")
-    return "." in segments or ".." in segments
 
 
 def add_parameters(uri: str, parameters: Iterable[tuple[str, str]]) -> str:

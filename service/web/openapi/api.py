@@ -4,11 +4,9 @@ Each has a document of its own, so the public one can't mention an admin route.
 """
 
 from collections.abc import Callable
-from functools import partial
 from threading import RLock
 from typing import Any, Final
 
-from flask import Flask
 from flask_smorest import Api as SmorestApi
 from flask_smorest import Blueprint
 from werkzeug.exceptions import HTTPException
@@ -69,16 +67,17 @@ class Api(SmorestApi):  # type: ignore[misc]  # it has no types
         app = self._app
         app.extensions["flask-smorest"]["blp_name_to_api"][blueprint.name] = self
         app.register_blueprint(blueprint, **options)
-        self.describe_later(partial(self._describe, app, blueprint))
+
+        def describe() -> None:
+            name, spec = blueprint.name, self._spec
+            blueprint.register_views_in_doc(self, app, spec, name=name, parameters=None)
+            spec.tag({"name": name, "description": blueprint.description})
+
+        self.describe_later(describe)
 
     def describe_later(self, describe: Callable[[], None]) -> None:
         """Defer a description until the document is requested, in the order of these calls."""
         self._undescribed.append(describe)
-
-    def _describe(self, app: Flask, blueprint: Blueprint) -> None:
-        name, spec = blueprint.name, self._spec
-        blueprint.register_views_in_doc(self, app, spec, name=name, parameters=None)
-        spec.tag({"name": name, "description": blueprint.description})
 
     def _register_pagination_header(self) -> None:
         """Leave out the pagination component; we don't paginate by header."""

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
-from flask import Response
-
 from service.web.auth.callers import (
     EMAIL_HEADER_DOCUMENT,
     credential_id,
@@ -46,7 +44,7 @@ class ReadBlueprint(Blueprint):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.after_request(_describe_response)
+        self.after_request(lambda response: add_limit_headers(add_conditions(response)))
 
     def reads(
         self,
@@ -95,7 +93,3 @@ class ReadBlueprint(Blueprint):
             success=True,
         )
         return document
-
-
-def _describe_response(response: Response) -> Response:
-    return add_limit_headers(add_conditions(response))

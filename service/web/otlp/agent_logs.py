@@ -7,7 +7,6 @@ docs/api/otlp.md.
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from detectors.formats.adapters.calls import find_moment
@@ -216,7 +215,8 @@ class Answer(NamedTuple):
         """Return the call as a span whose ID is the same however often the event is sent."""
         values = self.values
         at = find_moment(values.get("event.timestamp"))
-        end = self.time or (_nanoseconds(at) if at is not None else 0)
+        sent = int(at.timestamp() * 1e6 + 0.5) * _NS_PER_US if at is not None else 0
+        end = self.time or sent
         took = min(read_number(values.get("duration_ms")), _MOST_MS) * _NS_PER_MS
         session = values.get("session.id") or values.get("conversation.id") or ""
         asked = values.get("request_id")
@@ -239,10 +239,6 @@ class Answer(NamedTuple):
         return OtlpSpan(
             self.origin, trace, digest(f"span {name}"), b"", start, end, False, labels, {}
         )
-
-
-def _nanoseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1e6 + 0.5) * _NS_PER_US
 
 
 def _find_agent(origin: SpanOrigin, event: str) -> Agent | None:

@@ -10,7 +10,7 @@ import hmac
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -141,7 +141,9 @@ class MetricReading(SpanReading):
         super().__init__()
         self._series_hash = self._resource_hash = self._scope_hash = series_hash
         self._origin: SpanOrigin | None = None
-        self._first, self._last = (_nanoseconds(at) for at in (now - TAKEN_FOR, now + _AHEAD))
+        self._first, self._last = (
+            int(at.timestamp()) * 10**9 for at in (now - TAKEN_FOR, now + _AHEAD)
+        )
         self.kinds = {}  # no attribute is skipped, because any may tell two series apart
         self.measured: list[Measured] = []
         self.unused = 0  # metrics and data points that are no agent's counts
@@ -222,7 +224,3 @@ def _extend(known: hmac.HMAC, described: str) -> hmac.HMAC:
     extended = known.copy()
     extended.update(described.encode())
     return extended
-
-
-def _nanoseconds(at: datetime) -> int:
-    return int(at.astimezone(UTC).timestamp()) * 10**9

@@ -204,21 +204,17 @@ def _read_large(
             event = ProtobufSpan.Event.FromString(bytes(own))
             _ATTRIBUTES.read_event(event.name, event.attributes, reading)
         elif number == _EVENT:
-            _read_large_event(own, reading)
+            parts = list(wire.cut(own, reading, FIELD_COST))
+            name = "".join(_decode_name(part) for kind, part, _ in parts if kind == _EVENT_NAME)
+            for kind, part, _ in parts:
+                if kind == _EVENT_ATTRIBUTE and len(part) <= wire.LARGE:
+                    _ATTRIBUTES.read_event(name, (KeyValue.FromString(bytes(part)),), reading)
+                elif kind == _EVENT_ATTRIBUTE:
+                    _check_name(name, part, {}, reading)
         elif number in _KEPT and len(own) <= wire.LARGE:
             kept += field
     span: ProtobufSpan = ProtobufSpan.FromString(bytes(kept))
     return span
-
-
-def _read_large_event(message: memoryview, reading: SpanReading) -> None:
-    parts = list(wire.cut(message, reading, FIELD_COST))
-    name = "".join(_decode_name(own) for number, own, _ in parts if number == _EVENT_NAME)
-    for number, own, _ in parts:
-        if number == _EVENT_ATTRIBUTE and len(own) <= wire.LARGE:
-            _ATTRIBUTES.read_event(name, (KeyValue.FromString(bytes(own)),), reading)
-        elif number == _EVENT_ATTRIBUTE:
-            _check_name(name, own, {}, reading)
 
 
 def _check_name(

@@ -131,7 +131,11 @@ def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) ->
             reading.spend(SPAN_COST)
             other = read_call(span, provider, each, place, tag_attribute)
             if other is not None:
-                found.append((_place(span, place), other))
+                # A call after the first has a name of its own.
+                span_id, values = digest(f"{span.span_id.hex()}.{place + 1}"), span.values
+                if response := first(values, RESPONSE_ID):
+                    values = {**values, RESPONSE_ID[0]: f"{response}.{place + 1}"}
+                found.append((span._replace(span_id=span_id, values=values), other))
     return _pack(found, links, reading, rejected, unnamed)
 
 
@@ -159,13 +163,6 @@ def is_label_attribute(name: str) -> bool:
 
 def _has_identity(span: OtlpSpan) -> bool:
     return len(span.trace_id) == TRACE_BYTES and len(span.span_id) == SPAN_BYTES
-
-
-def _place(span: OtlpSpan, place: int) -> OtlpSpan:
-    """Return the span of a call after the first, with a name of its own."""
-    response = first(span.values, RESPONSE_ID)
-    values = {**span.values, RESPONSE_ID[0]: f"{response}.{place + 1}"} if response else span.values
-    return span._replace(span_id=digest(f"{span.span_id.hex()}.{place + 1}"), values=values)
 
 
 def _pack(

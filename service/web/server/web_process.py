@@ -158,7 +158,19 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         else:
             log.info("request_unreadable", error_type=type(error).__name__)
         try:
-            write_nonblock(client, _error_answer(status, request_id))
+            # The error envelope, because the path of an unreadable request is unknown.
+            body = json.dumps(envelope(status, message_for(status), request_id)).encode()
+            headers = {
+                "Connection": "close",
+                "Content-Type": "application/json",
+                "Content-Length": str(len(body)),
+                "Cache-Control": "no-store",
+                "X-Request-Id": request_id,
+                **SECURITY_HEADERS,
+            }
+            lines = [f"HTTP/1.1 {status.value} {status.phrase}", *map(": ".join, headers.items())]
+            answer = "\r\n".join([*lines, "", ""]).encode("ascii") + body
+            write_nonblock(client, answer)
         except OSError:
             log.debug("client_gone")
 
@@ -182,21 +194,6 @@ def _linger(connection: socket.socket) -> None:
             if not received:
                 return
             discarded += received
-
-
-def _error_answer(status: HTTPStatus, request_id: str) -> bytes:
-    """Return the error envelope, because the path of an unreadable request is unknown."""
-    body = json.dumps(envelope(status, message_for(status), request_id)).encode()
-    headers = {
-        "Connection": "close",
-        "Content-Type": "application/json",
-        "Content-Length": str(len(body)),
-        "Cache-Control": "no-store",
-        "X-Request-Id": request_id,
-        **SECURITY_HEADERS,
-    }
-    lines = [f"HTTP/1.1 {status.value} {status.phrase}", *map(": ".join, headers.items())]
-    return "\r\n".join([*lines, "", ""]).encode("ascii") + body
 
 
 class WebLogger(Logger):  # type: ignore[misc]  # gunicorn has no types

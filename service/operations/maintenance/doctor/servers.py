@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from redis import AuthenticationError, Redis, RedisError
+from redis import AuthenticationError, RedisError
 from rq import Worker
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
@@ -159,7 +159,15 @@ def check_redis(config: Config) -> Iterator[Diagnosis]:
             yield warn(what, "set it to noeviction")
         if most and int(info["used_memory"]) > most * _BUSY_SHARE:
             yield warn("its memory is more than 80% full", "raise maxmemory")
-        yield from _check_workers(redis)
+        alive: Counter[str] = Counter()
+        for worker in Worker.all(connection=redis):
+            # Redis forgets a silent worker in a minute and a half, whatever anyone's clock says.
+            if redis.ttl(worker.key) > 0:
+                alive.update(set(worker.queue_names()))
+        for name, (queue, command) in _COMMANDS.items():
+            number = counted(alive[queue], "worker") if alive[queue] else "no worker"
+            found = judge(f"{number} for {name}", f"run: {command}", fails=not alive[queue])
+            yield found._replace(area="workers")
     except AuthenticationError:
         yield fail("Redis rejects the user or password", "check REDIS_URL")
     except (RedisError, OSError):
@@ -169,18 +177,6 @@ def check_redis(config: Config) -> Iterator[Diagnosis]:
         )
     finally:
         redis.close()
-
-
-def _check_workers(redis: Redis) -> Iterator[Diagnosis]:
-    alive: Counter[str] = Counter()
-    for worker in Worker.all(connection=redis):
-        # Redis forgets a silent worker in a minute and a half, whatever anyone's clock says.
-        if redis.ttl(worker.key) > 0:
-            alive.update(set(worker.queue_names()))
-    for name, (queue, command) in _COMMANDS.items():
-        number = counted(alive[queue], "worker") if alive[queue] else "no worker"
-        found = judge(f"{number} for {name}", f"run: {command}", fails=not alive[queue])
-        yield found._replace(area="workers")
 
 
 def check_work(config: Config) -> Iterator[Diagnosis]:

@@ -32,7 +32,14 @@ def home() -> str:
 def save() -> Any:
     """Save the assumptions; those that are left empty get their defaults."""
     typed = {each.name: request.form.get(each.name, "") for each in ASSUMPTIONS}
-    values, problems = _read(typed)
+    values, problems = dict[str, float](), dict[str, str]()
+    for each in ASSUMPTIONS:
+        if not typed[each.name].strip():
+            continue
+        try:
+            values[each.name] = read_typed(each, typed[each.name])
+        except ValueError as error:
+            problems[each.name] = str(error)
     if problems:
         return _show(typed, problems), 422
     save_assumptions(get_session(), current_caller().account_id, read_assumptions(values))
@@ -47,19 +54,6 @@ def reset() -> Any:
     save_assumptions(get_session(), current_caller().account_id, {})
     get_session().commit()
     return redirect(url_for("assumptions.home", saved=""), 303)
-
-
-def _read(typed: Mapping[str, str]) -> tuple[dict[str, float], dict[str, str]]:
-    """Return the values, and by name what is wrong with the others."""
-    values, problems = dict[str, float](), dict[str, str]()
-    for each in ASSUMPTIONS:
-        if not typed[each.name].strip():
-            continue
-        try:
-            values[each.name] = read_typed(each, typed[each.name])
-        except ValueError as error:
-            problems[each.name] = str(error)
-    return values, problems
 
 
 def _show(typed: Mapping[str, str], problems: Mapping[str, str], *, is_saved: bool = False) -> str:

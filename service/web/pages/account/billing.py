@@ -1,7 +1,7 @@
 """/billing: an account's plan, credits and payments, and links to buy more."""
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from flask import g, redirect, render_template, request, url_for
 from werkzeug import Response
@@ -45,7 +45,9 @@ def billing() -> str:
             (payment, state_of(payment))
             for payment in list_payments(session, account_id, _SHOWN_PAYMENTS)
         ],
-        links=_links(config, account_id),
+        links={
+            product: payment_links(config, account_id, product=product) for product in _PRODUCTS
+        },
         prices=shown_prices(config),
         granting=granting_for(config, account.email),
         provider_names=PROVIDER_NAMES,
@@ -88,7 +90,3 @@ def state_of(payment: Payment) -> str:
 def shown_prices(config: Config) -> dict[str, str]:
     """Return the price to show for each product; empty if the settings have none."""
     return {product: getattr(config, f"{product}_price_shown") for product in _PRODUCTS}
-
-
-def _links(config: Config, account_id: str) -> dict[str, Any]:
-    return {product: payment_links(config, account_id, product=product) for product in _PRODUCTS}

@@ -1,6 +1,6 @@
 """/settings/budgets: monthly budgets of the account and of routes, and how far they are spent."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -58,8 +58,10 @@ def home() -> str:
 def save() -> str | Response | tuple[str, int]:
     """Add a budget, or change the amount if there is one for the route or the account."""
     try:
-        route, amount = _read_route(), _read_amount()
-        save_budget(get_session(), current_caller().account_id, route, amount)
+        route = _clean(request.form.get("route", ""))
+        if len(route) > _MAX_ROUTE:
+            raise InvalidRequestError(f"Use at most {_MAX_ROUTE} characters for the route.")
+        save_budget(get_session(), current_caller().account_id, route or None, _read_amount())
     except InvalidRequestError as error:
         return _show(str(error)), 422
     except BudgetLimitError:
@@ -98,33 +100,21 @@ def _show(problem: str = "") -> str:
     session, account_id, today = get_session(), current_caller().account_id, utc_now().date()
     path = url_for("budgets.home")
     table = read_tables(request.args, {"budgets": _COLUMNS}, path=path, parameters={})["budgets"]
+    # The most expensive routes of the last month, as suggestions.
+    wanted = Selection(today - timedelta(days=30), today, keys=("route",), is_brief=True)
+    spend = sum_spend(session, account_id, wanted, order=BY_COST, limit=_SUGGESTED)
+    routes = [line.value for line in spend.groups]
     return render_template(
         "pages/budgets/home.html",
         table=table,
         states=table.arrange(list_states(session, account_id, today), _KEYS),
         future=sum_future_calls(session, account_id, today),
-        routes=_list_routes(account_id),
+        routes=[route for route in routes if route and route == _clean(route)],
         today=today,
         is_saved="saved" in request.args,
         problem=problem,
         max_route=_MAX_ROUTE,
     )
-
-
-def _list_routes(account_id: str) -> Sequence[str]:
-    """Return the most expensive routes of the last month, as suggestions."""
-    today = utc_now().date()
-    wanted = Selection(today - timedelta(days=30), today, keys=("route",), is_brief=True)
-    spend = sum_spend(get_session(), account_id, wanted, order=BY_COST, limit=_SUGGESTED)
-    routes = [line.value for line in spend.groups]
-    return [route for route in routes if route and route == _clean(route)]
-
-
-def _read_route() -> str | None:
-    route = _clean(request.form.get("route", ""))
-    if len(route) > _MAX_ROUTE:
-        raise InvalidRequestError(f"Use at most {_MAX_ROUTE} characters for the route.")
-    return route or None
 
 
 def _clean(text: str) -> str:

@@ -1,6 +1,5 @@
 """/audits/<audit_id>: the progress of an audit, and its report once it is done."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -58,7 +57,27 @@ def show(audit_id: str) -> Response:
     if finding_id is not None:
         own = {"has_pages": audit.source == ACCOUNT, "is_batch": audit.source == INGEST}
         return make_response(print_finding(report, finding_id, _calls_url(audit), **own))
-    return make_response(print_report(report, _owned_links(audit, _find_changes(audit, report))))
+    config = current_config()
+    links = ReportLinks(
+        pdf=url_for("audit_pages.pdf", audit_id=audit.id),
+        json=url_for("audit_pages.json", audit_id=audit.id),
+        findings_csv=url_for("audit_pages.findings_csv", audit_id=audit.id),
+        terms=Terms(
+            link_days=config.report_link_days,
+            retention_days=config.raw_retention_days,
+            report_days=config.report_retention_days if audit.source == INGEST else 0,
+            is_owned=True,
+            is_batch=audit.source == INGEST,
+            calls_url=_calls_url(audit),
+            has_pages=audit.source == ACCOUNT,
+        ),
+        owned=audit,
+        shared=_find_shared(audit),
+        earlier=find_earlier_upload(get_session(), audit),
+        # Since the report, if the audit can be recalculated.
+        changes=compare_today(get_session(), audit.account_id)(report) if audit.rerun_key else (),
+    )
+    return make_response(print_report(report, links))
 
 
 @blueprint.post("/<audit_id>/recalculate")
@@ -129,36 +148,6 @@ def _get_report(audit_id: str) -> tuple[Audit, Document]:
     if document is None:
         raise NotFoundError("This audit has no report.")
     return audit, document
-
-
-def _find_changes(audit: Audit, document: Document) -> Sequence[str]:
-    """Return what has changed since the report, if the audit can be recalculated."""
-    if audit.rerun_key is None:
-        return ()
-    return compare_today(get_session(), audit.account_id)(document)
-
-
-def _owned_links(audit: Audit, changes: Sequence[str]) -> ReportLinks:
-    """Return the links of the owner's page, which work without the signed link."""
-    config = current_config()
-    return ReportLinks(
-        pdf=url_for("audit_pages.pdf", audit_id=audit.id),
-        json=url_for("audit_pages.json", audit_id=audit.id),
-        findings_csv=url_for("audit_pages.findings_csv", audit_id=audit.id),
-        terms=Terms(
-            link_days=config.report_link_days,
-            retention_days=config.raw_retention_days,
-            report_days=config.report_retention_days if audit.source == INGEST else 0,
-            is_owned=True,
-            is_batch=audit.source == INGEST,
-            calls_url=_calls_url(audit),
-            has_pages=audit.source == ACCOUNT,
-        ),
-        owned=audit,
-        shared=_find_shared(audit),
-        earlier=find_earlier_upload(get_session(), audit),
-        changes=changes,
-    )
 
 
 def _find_shared(audit: Audit) -> SharedLink | None:

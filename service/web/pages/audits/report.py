@@ -66,7 +66,19 @@ def report(token: str) -> Response:
     if request.method == "GET" and not is_owner and not is_prefetch():
         count_open(get_session(), audit, _verify(token).issued_at)
         get_session().commit()
-    return Response(print_report(document, _links(audit, token)), mimetype="text/html")
+    config = current_config()
+    links = ReportLinks(
+        pdf=url_for("reports.pdf", token=token),
+        json=url_for("reports.json", token=token),
+        findings_csv=url_for("reports.findings_csv", token=token),
+        terms=Terms(
+            link_days=config.report_link_days,
+            retention_days=config.raw_retention_days,
+            report_days=config.report_retention_days if audit.source == INGEST else 0,
+            is_batch=audit.source == INGEST,
+        ),
+    )
+    return Response(print_report(document, links), mimetype="text/html")
 
 
 @blueprint.route("/r/<token>/pdf", methods=["GET"], parameters=[REPORT_TOKEN_DOCUMENT])
@@ -133,18 +145,3 @@ def _get(token: str) -> tuple[Audit, Document]:
     if document is None:
         raise NotFoundError
     return audit, document
-
-
-def _links(audit: Audit, token: str) -> ReportLinks:
-    config = current_config()
-    return ReportLinks(
-        pdf=url_for("reports.pdf", token=token),
-        json=url_for("reports.json", token=token),
-        findings_csv=url_for("reports.findings_csv", token=token),
-        terms=Terms(
-            link_days=config.report_link_days,
-            retention_days=config.raw_retention_days,
-            report_days=config.report_retention_days if audit.source == INGEST else 0,
-            is_batch=audit.source == INGEST,
-        ),
-    )

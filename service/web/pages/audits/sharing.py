@@ -68,7 +68,11 @@ _KEYS: Final[Mapping[str, Callable[[Row], Any]]] = {
 @blueprint.get("")
 @require_visitor
 def home() -> str:
-    rows = [_describe(*listed) for listed in list_links(get_session(), current_caller().account_id)]
+    days, now = timedelta(days=current_config().report_link_days), utc_now()
+    rows = [
+        Row(link, created_at, source, link.issued_at + days, link.state(now - days))
+        for link, created_at, source in list_links(get_session(), current_caller().account_id)
+    ]
     path = url_for("sharing.home")
     table = read_tables(request.args, {"links": _COLUMNS}, path=path, parameters={})["links"]
     return render_template(
@@ -140,8 +144,3 @@ def _show(audit_id: str, kind: EventKind) -> str:
         audit_id=audit_id,
         expires_at=issued.issued_at + timedelta(days=config.report_link_days),
     )
-
-
-def _describe(link: ReportLink, created_at: datetime, source: str) -> Row:
-    days = timedelta(days=current_config().report_link_days)
-    return Row(link, created_at, source, link.issued_at + days, link.state(utc_now() - days))

@@ -224,7 +224,15 @@ def mapping_context(columns: Sequence[str] = ()) -> dict[str, Any]:
     """Return what the form needs to map columns, with these columns of a refused file."""
     sent: ColumnMapping | None = g.get("upload_mapping")
     return {
-        "columns": _show(columns[:MAX_SHOWN], sent),
+        "columns": [
+            ShownColumn(
+                number,
+                _shown_name(column.name, number),
+                _chosen(column.name, number, sent) if sent else column.field or None,
+                column.is_text,
+            )
+            for number, column in enumerate(propose(columns[:MAX_SHOWN]), 1)
+        ],
         "provider": sent.provider if sent else "",
         "providers": PROVIDERS,
         "by_model": BY_MODEL,
@@ -261,18 +269,6 @@ def _targets() -> list[Target]:
     return [
         Target(name, _WORDS.get(name, name), " ".join(SYNONYMS.get(name, ())))
         for name in (*order, *(name for name in TARGETS if name not in _WORDS))
-    ]
-
-
-def _show(cells: Sequence[str], sent: ColumnMapping | None) -> list[ShownColumn]:
-    return [
-        ShownColumn(
-            number,
-            _shown_name(column.name, number),
-            _chosen(column.name, number, sent) if sent else column.field or None,
-            column.is_text,
-        )
-        for number, column in enumerate(propose(cells), 1)
     ]
 
 

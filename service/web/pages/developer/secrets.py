@@ -1,7 +1,7 @@
 """/developer: ingest keys and read tokens. Each secret is shown once, when it is created."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from flask import redirect, render_template, request, url_for
@@ -33,7 +33,7 @@ from service.web.auth.scopes import SCOPE_WORDS, SCOPES
 from service.web.auth.security_events import record_event
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
-from service.web.pages.tables import Column, Table, read_tables
+from service.web.pages.tables import Column, read_tables
 from service.web.schemas.labels import read_label
 
 # How long a replaced key works on, in hours.
@@ -127,7 +127,14 @@ def mint_read_token() -> Any:
     """Create a read token and show it, once."""
     session = get_session()
     try:
-        label, scopes, expires_at = read_label(request.form), _read_scopes(), _read_expiry()
+        label, sent = read_label(request.form), request.form.getlist("scope")
+        scopes = [scope for scope in SCOPES if scope in sent]
+        if not scopes:
+            raise InvalidRequestError("Select at least one scope.")
+        days = request.form.get("expires_in_days", str(TOKEN_DAYS))
+        if days not in EXPIRIES:
+            raise InvalidRequestError("Choose one of the expiration options.")
+        expires_at = None if days == _NEVER else utc_now() + timedelta(days=int(days))
         owner = get_account(session, current_caller().account_id)
         token, secret = add_read_token(session, owner, scopes, label, expires_at=expires_at)
     except InvalidRequestError as error:
@@ -159,7 +166,13 @@ def _show_key(key: IngestKey, secret: str) -> str:
 def _show(**problems: str) -> str:
     session, account_id = get_session(), current_caller().account_id
     session.rollback()  # release locks of a rejected form
-    owner, tables = get_account(session, account_id), _tables()
+    columns = {
+        "keys": (*_NAMED, *_USED, _ROTATE, _REVOKE),
+        "tokens": (*_NAMED, _SCOPES, *_USED, _REVOKE),
+    }
+    tables = read_tables(request.args, columns, path=url_for("developer.home"), parameters={})
+    owner = get_account(session, account_id)
+    typed = request.form if problems else request.args  # or typed before a confirmation
     return render_template(
         "pages/developer/developer.html",
         plan=owner.plan,
@@ -172,51 +185,20 @@ def _show(**problems: str) -> str:
         overlaps=OVERLAPS,
         expiries=EXPIRIES,
         moment_now=utc_now(),
-        typed=_typed(bool(problems)),
+        typed={
+            "form": request.args.get("typed"),
+            "label": typed.get("label", ""),
+            "scopes": typed.getlist("scope") if problems or "scope" in typed else SCOPES,
+            "days": typed.get("expires_in_days", str(TOKEN_DAYS)),
+        },
         **_examples(),
     )
-
-
-def _tables() -> dict[str, Table]:
-    columns = {
-        "keys": (*_NAMED, *_USED, _ROTATE, _REVOKE),
-        "tokens": (*_NAMED, _SCOPES, *_USED, _REVOKE),
-    }
-    return read_tables(request.args, columns, path=url_for("developer.home"), parameters={})
-
-
-def _typed(is_rejected: bool) -> dict[str, Any]:
-    """Return what was typed into a rejected form, or before a confirmation."""
-    typed = request.form if is_rejected else request.args
-    chosen = typed.getlist("scope") if is_rejected or "scope" in typed else SCOPES
-    days = typed.get("expires_in_days", str(TOKEN_DAYS))
-    return {
-        "form": request.args.get("typed"),
-        "label": typed.get("label", ""),
-        "scopes": chosen,
-        "days": days,
-    }
 
 
 def _examples() -> dict[str, str]:
     """Return the values in the example commands."""
     base = current_config().base_url
     return {"base_url": base, "now": utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")}
-
-
-def _read_scopes() -> list[str]:
-    sent = request.form.getlist("scope")
-    chosen = [scope for scope in SCOPES if scope in sent]
-    if not chosen:
-        raise InvalidRequestError("Select at least one scope.")
-    return chosen
-
-
-def _read_expiry() -> datetime | None:
-    days = request.form.get("expires_in_days", str(TOKEN_DAYS))
-    if days not in EXPIRIES:
-        raise InvalidRequestError("Choose one of the expiration options.")
-    return None if days == _NEVER else utc_now() + timedelta(days=int(days))
 
 
 def _sentence(error: Exception) -> str:

@@ -88,7 +88,7 @@ def home() -> str:
         lines=add_realized(found),
         table=table,
         views=list_views(connection, account_id, table.path),
-        undo=_read_undo(),
+        undo=read_id(request.args.get("undo", "")),
         waste=map_waste(connection, account_id, utc_now().date()) if counts else None,
         chosen=shown,
         values=_list_values(shown) if has_any else {},
@@ -106,11 +106,6 @@ def _read_table(given: MultiDict[str, str]) -> Table:
     return read_table(given, _COLUMNS, "savings", path=path, parameters=parameters)
 
 
-def _read_undo() -> str:
-    """Return the changes that the page offers to undo."""
-    return read_id(request.args.get("undo", ""))
-
-
 @blueprint.post("")
 @require_visitor
 def change() -> Any:
@@ -119,11 +114,23 @@ def change() -> Any:
         [each for each in request.form.getlist("finding") if read_id(each)],
         new_id(),
     )
-    is_assigning = request.form.get("do") == _ASSIGN
-    changed = (_assign if is_assigning else _move)(finding_ids, batch)
+    connection, owner = _open_owned()
+    mine = (connection, owner.id, finding_ids)
+    if request.form.get("do") == _ASSIGN:
+        texts = {ASSIGNEE: read_assignee(request.form, _NEW_ASSIGNEE)}
+        changed = edit_findings(*mine, texts, changed_by=owner.email, batch=batch)
+    else:
+        action = request.form.get("action", "")
+        if action not in ACTIONS:
+            raise InvalidRequestError("Choose what to do with the findings.")
+        reason = read_label(request.form, "reason")
+        changed = change_findings(*mine, action, changed_by=owner.email, reason=reason, batch=batch)
     get_session().commit()
     if "dashboard" in request.form:
-        return redirect(_dashboard(request.form["dashboard"], changed), 303)
+        # In the state that its form names.
+        parameters = dict(parse_qsl(request.form["dashboard"], keep_blank_values=True))
+        query = read_query(parameters, utc_now().date(), path="/dashboard")
+        return redirect(f"{query.url(changed=str(changed))}#findings", 303)
     if request.form.get("from") == "finding" and finding_ids:
         return redirect(url_for("findings_detail.show", finding_id=finding_ids[0]), 303)
     undo = {"undo": batch} if changed else {}
@@ -141,44 +148,11 @@ def undo_changes() -> Any:
     return redirect(_read_table(request.form).url(undone=str(undone)), 303)
 
 
-def _dashboard(state: str, changed: int) -> str:
-    """Return the address of the dashboard in the state that its form names."""
-    parameters = dict(parse_qsl(state, keep_blank_values=True))
-    query = read_query(parameters, utc_now().date(), path="/dashboard")
-    return f"{query.url(changed=str(changed))}#findings"
-
-
 def add_realized(found: Sequence[Row[Any]]) -> list[Line]:
     """Add the realized savings of fixed findings."""
     ids = [each.id for each in found if each.fixed_at is not None]
     realized = measure_realized(get_connection(), current_caller().account_id, ids)
     return [Line(each, realized.get(each.id)) for each in found]
-
-
-def _assign(finding_ids: Sequence[str], batch: str) -> int:
-    connection, owner = _open_owned()
-    texts = {ASSIGNEE: read_assignee(request.form, _NEW_ASSIGNEE)}
-    changed_by = owner.email
-    return edit_findings(
-        connection, owner.id, finding_ids, texts, changed_by=changed_by, batch=batch
-    )
-
-
-def _move(finding_ids: Sequence[str], batch: str) -> int:
-    connection, owner = _open_owned()
-    action = request.form.get("action", "")
-    if action not in ACTIONS:
-        raise InvalidRequestError("Choose what to do with the findings.")
-    changed_by, reason = owner.email, read_label(request.form, "reason")
-    return change_findings(
-        connection,
-        owner.id,
-        finding_ids,
-        action,
-        changed_by=changed_by,
-        reason=reason,
-        batch=batch,
-    )
 
 
 def _open_owned() -> tuple[Connection, Account]:

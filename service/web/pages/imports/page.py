@@ -146,7 +146,8 @@ def home() -> str:
     account_audits: Sequence[OneAudit] = ()
     if days and chosen.source in ("", ACCOUNT):
         account_audits = list_account_audits(session, account_id, days, chosen)
-    path, parameters = url_for("imports.home"), {**_named(chosen), **_continued()}
+    continued = {name: request.args[name] for name in ("until", "before") if name in request.args}
+    parameters, path = {**_named(chosen), **continued}, url_for("imports.home")
     tables = read_tables(request.args, _COLUMNS, path=path, parameters=parameters)
     imports = listed.imports if listed else ()
     return render_template(
@@ -266,11 +267,6 @@ def _page_links(listed: Listed, chosen: Chosen, start: Start | None) -> Mapping[
 
 def _page_url(until: date, chosen: Chosen, **more: str) -> str:
     return f"/imports?{urlencode({**_named(chosen), 'until': until.isoformat(), **more})}"
-
-
-def _continued() -> dict[str, str]:
-    """Return the parameters of a page that continues another one."""
-    return {name: request.args[name] for name in ("until", "before") if name in request.args}
 
 
 def _named(chosen: Chosen) -> dict[str, Any]:

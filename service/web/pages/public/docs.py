@@ -1,8 +1,6 @@
 """/docs: the API reference, rendered from the document at /openapi.json."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from flask import Blueprint, current_app, render_template
@@ -32,19 +30,7 @@ def with_code(text: str) -> Markup:
 def reference() -> str:
     base_url = current_config().base_url
     now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    return render_template("pages/public/docs.html", **vars(_load()), base_url=base_url, now=now)
-
-
-@dataclass(frozen=True)
-class _Page:
-    """Hold the parts of the page that are the same for every visitor."""
-
-    credentials: Mapping[str, str]
-    reference: Markup  # every endpoint
-
-
-def _load() -> _Page:
-    """Render the document once; the routes of a running process don't change."""
+    # Rendered once, for every visitor; the routes of a running process don't change.
     if _EXTENSION not in current_app.extensions:
         document = Reference(api.spec.to_dict())
         order = {name: index for index, name in enumerate(_FIRST)}
@@ -54,6 +40,9 @@ def _load() -> _Page:
         printed = render_template(
             "pages/public/reference.html", chapters=chapters, shapes=list_shapes(chapters)
         )
-        current_app.extensions[_EXTENSION] = _Page(document.credentials, Markup(printed))  # noqa: S704 - our markup
-    page: _Page = current_app.extensions[_EXTENSION]
-    return page
+        current_app.extensions[_EXTENSION] = {
+            "credentials": document.credentials,
+            "reference": Markup(printed),  # noqa: S704 - our markup
+        }
+    shared = current_app.extensions[_EXTENSION]
+    return render_template("pages/public/docs.html", **shared, base_url=base_url, now=now)

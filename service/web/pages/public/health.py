@@ -57,22 +57,21 @@ class Health:
     def states(self) -> dict[str, str]:
         with self._lock:
             if time.monotonic() - self._checked_at >= _FRESH_SECONDS:
-                self._states = self._check()
+                now, known = time.monotonic(), self._states
+                for name, probe in self.probes.items():
+                    if name == "storage" and known.get(name) == OK and now < self._storage_until:
+                        continue
+                    if name not in self._running or self._running[name].done():
+                        self._running[name] = _start(probe)
+                        if name == "storage":
+                            self._storage_until = now + _STORAGE_SECONDS
+                wait(self._running.values(), _PROBE_SECONDS)
+                running = {name: self._running[name] for name in self.probes}
+                self._states = {
+                    n: OK if each.done() and each.result() else DOWN for n, each in running.items()
+                }
                 self._checked_at = time.monotonic()
             return self._states
-
-    def _check(self) -> dict[str, str]:
-        now, known = time.monotonic(), self._states
-        for name, probe in self.probes.items():
-            if name == "storage" and known.get(name) == OK and now < self._storage_until:
-                continue
-            if name not in self._running or self._running[name].done():
-                self._running[name] = _start(probe)
-                if name == "storage":
-                    self._storage_until = now + _STORAGE_SECONDS
-        wait(self._running.values(), _PROBE_SECONDS)
-        running = {name: self._running[name] for name in self.probes}
-        return {n: OK if each.done() and each.result() else DOWN for n, each in running.items()}
 
 
 def _start(probe: Callable[[], bool]) -> Future[bool]:
@@ -126,15 +125,11 @@ def readyz() -> Any:
 
 def _document(is_ok: bool, states: dict[str, str]) -> dict[str, Any]:
     status = {"status": OK if is_ok else "degraded"}
-    return {**status, "components": states} if _is_from_inside() else status
-
-
-def _is_from_inside() -> bool:
-    """Check whether the request comes from this machine or has the admin token."""
-    return may_administer() or (
+    is_from_inside = may_administer() or (
         _is_loopback(request.remote_addr or "")
         and not any(name in request.headers for name in _ADDED_BY_PROXIES)
     )
+    return {**status, "components": states} if is_from_inside else status
 
 
 def _is_loopback(text: str) -> bool:
