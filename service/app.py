@@ -47,8 +47,7 @@ from service.web.http.error_responses import register_error_handlers
 from service.web.http.headers import add_security_headers
 from service.web.http.limits import init_limits, refuse_when_busy
 from service.web.http.paths import API_PREFIX, INGEST_PREFIX, OTLP_PREFIX, init_paths
-from service.web.http.request_log import log_requests
-from service.web.http.request_metrics import count_requests, trace_requests
+from service.web.http.request_log import count_requests, log_requests, trace_requests
 from service.web.http.static_files import init_static_files
 from service.web.oauth import init_oauth
 from service.web.openapi.api import Api, admin_api, admin_schemes, api, security_schemes

@@ -114,7 +114,12 @@ def reconcile(
         for file in (Path(each) for each in given if each not in emails):
             said = _store(config, session, account.id, file)
             click.echo(f"{file.name}: {said}", err=as_json)
-        wanted = _read_month(month) if month else None
+        wanted = None
+        if month:
+            try:
+                wanted = datetime.strptime(month, "%Y-%m").date()  # noqa: DTZ007 - its days are UTC
+            except ValueError as error:
+                raise CommandError("write the month as 2026-03") from error
         known = (list_months(session, account.id), list_agent_months(session, account.id))
         bills, counted = ([each for each in one if wanted in (None, each[0])] for one in known)
         months = reconcile_all(session.connection(), account.id, bills)
@@ -174,10 +179,3 @@ def _store(config: Config, session: Session, account_id: str, file: Path) -> str
     session.commit()
     AuditQueues.from_config(config).enqueue_pull(held.id)
     return f"{describe_reading(reading)}. {unused}" if unused else describe_reading(reading)
-
-
-def _read_month(text: str) -> object:
-    try:
-        return datetime.strptime(text, "%Y-%m").date()  # noqa: DTZ007 - the month's days are UTC
-    except ValueError as error:
-        raise CommandError("write the month as 2026-03") from error

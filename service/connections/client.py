@@ -321,7 +321,12 @@ def _fetch_pages(client: Asking, provider: Provider, window: Window) -> Fetched:
             raise UnreadableResponseError from error
         for bucket, lines in found.buckets.items():
             before = buckets.get(bucket, ()) if window.report.by_rows else ()
-            buckets[bucket] = _merge(before, lines)
+            # Rows with the same labels are the same.
+            by_labels = {
+                tuple(value for value in vars(line).values() if isinstance(value, str)): line
+                for line in (*before, *lines)
+            }
+            buckets[bucket] = list(by_labels.values()) if before else lines
         page = found.next_page
         if page is None:
             break
@@ -335,14 +340,3 @@ def _fetch_pages(client: Asking, provider: Provider, window: Window) -> Fetched:
         for line in lines
     )
     return Fetched(tuple(within), requests)
-
-
-def _merge(before: Sequence[Line], lines: Sequence[Line]) -> Sequence[Line]:
-    """Return the rows of a bucket after another page: those with the same labels are the same."""
-    if not before:
-        return lines
-    by_labels = {
-        tuple(value for value in vars(line).values() if isinstance(value, str)): line
-        for line in (*before, *lines)
-    }
-    return list(by_labels.values())

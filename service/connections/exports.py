@@ -193,32 +193,26 @@ def add_up(lines: Iterable[TotalsLine]) -> Sequence[TotalsLine]:
 
 
 def _include(lines: dict[Any, TotalsLine], line: TotalsLine) -> None:
-    key = _key(line)
-    whole = lines.get(key)
-    lines[key] = line if whole is None else _add(whole, line)
-
-
-def _key(line: TotalsLine) -> Any:
     labels = (line.bucket, line.project_id, line.key_id, line.model)
     if isinstance(line, CostLine):
-        return (CostLine, *labels, line.line_item, line.kind, line.currency)
-    return (UsageLine, *labels, line.tier, line.context, line.region)
-
-
-def _add(whole: TotalsLine, more: TotalsLine) -> TotalsLine:
-    if isinstance(whole, CostLine) and isinstance(more, CostLine):
-        listed = _plus(whole.list_amount, more.list_amount)
-        return replace(whole, amount=whole.amount + more.amount, list_amount=listed)
-    if isinstance(whole, UsageLine) and isinstance(more, UsageLine):
+        key: Any = (CostLine, *labels, line.line_item, line.kind, line.currency)
+    else:
+        key = (UsageLine, *labels, line.tier, line.context, line.region)
+    whole = lines.get(key)
+    if whole is None:
+        lines[key] = line
+    elif isinstance(whole, CostLine) and isinstance(line, CostLine):
+        listed = _plus(whole.list_amount, line.list_amount)
+        lines[key] = replace(whole, amount=whole.amount + line.amount, list_amount=listed)
+    elif isinstance(whole, UsageLine) and isinstance(line, UsageLine):
         sums: dict[str, Any] = {
-            name: getattr(whole, name) + getattr(more, name) for name in _COUNTS
+            name: getattr(whole, name) + getattr(line, name) for name in _COUNTS
         }
         units = {
-            name: whole.units.get(name, 0) + more.units.get(name, 0)
-            for name in {**whole.units, **more.units}
+            name: whole.units.get(name, 0) + line.units.get(name, 0)
+            for name in {**whole.units, **line.units}
         }
-        return replace(whole, **sums, units=units, usd=_plus(whole.usd, more.usd))
-    raise AssertionError
+        lines[key] = replace(whole, **sums, units=units, usd=_plus(whole.usd, line.usd))
 
 
 def _plus(first: Decimal | None, second: Decimal | None) -> Decimal | None:

@@ -5,7 +5,8 @@ and revoke the key, as the real ones may.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -113,6 +114,19 @@ def cut(
         following = 0
     has_more = following < len(starts)
     return shown, f"page_{mark}_{following}_{again}" if has_more else None
+
+
+Result = Callable[[Mapping[str, Any], list[dict[str, Any]]], dict[str, Any]]
+
+
+def group_rows(
+    rows: Iterable[dict[str, Any]], names: Sequence[str], result: Result
+) -> list[dict[str, Any]]:
+    """Return a result for the rows that have the same values under these names."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(row.get(name) for name in names)].append(row)
+    return [result(dict(zip(names, key, strict=True)), found) for key, found in groups.items()]
 
 
 @contextmanager

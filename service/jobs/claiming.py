@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar, Final, Self
 
 from sqlalchemy import Connection, Engine
@@ -80,10 +79,20 @@ def claim_audits(tools: Tools, audit_id: str) -> Sequence[Claim]:
         max_audits=_AUDITS_AT_ONCE,
         max_records=_RECORDS_AT_ONCE,
     )
+
+    def claim_some(connection: Connection) -> _Claimed | None:
+        found = find_source(connection, audit_id)
+        if found is None:
+            return None
+        source, is_queued = found
+        alone = replace(limits, max_audits=1) if source == ACCOUNT else limits
+        claims = claim_next(connection, source, alone)
+        is_own = any(claim.audit_id == audit_id for claim in claims)
+        return _Claimed(claims, source, is_left=is_queued and not is_own)
+
     # The claim isn't durable, which saves a disk write: if a database crash undoes it, the fence
     # keeps this attempt from publishing.
-    claim = partial(_claim, audit_id=audit_id, limits=limits)
-    claimed = transact(tools.engine, claim, is_durable=False)
+    claimed = transact(tools.engine, claim_some, is_durable=False)
     if claimed is None:
         return ()
     # Drop the wake-ups of the claimed audits, but one in exchange for an audit still waiting.
@@ -94,15 +103,3 @@ def claim_audits(tools: Tools, audit_id: str) -> Sequence[Claim]:
     ]
     tools.queues.drop(others[1:] if claimed.is_left else others)
     return claimed.claims
-
-
-def _claim(connection: Connection, audit_id: str, limits: ClaimLimits) -> _Claimed | None:
-    found = find_source(connection, audit_id)
-    if found is None:
-        return None
-    source, is_queued = found
-    if source == ACCOUNT:
-        limits = replace(limits, max_audits=1)
-    claims = claim_next(connection, source, limits)
-    is_own = any(claim.audit_id == audit_id for claim in claims)
-    return _Claimed(claims, source, is_left=is_queued and not is_own)

@@ -115,8 +115,13 @@ class RequeueOnStop:
             return
         if self._ended.wait(stopped_at + self._config.stop_seconds - time.monotonic()):
             return
+
+        def requeue(connection: Connection) -> list[tuple[Claim, str]]:
+            sources = [(claim, requeue_audit(connection, claim)) for claim in self._claims]
+            return [(claim, source) for claim, source in sources if source is not None]
+
         try:
-            requeued = transact(self._engine, self._requeue)
+            requeued = transact(self._engine, requeue)
         except SQLAlchemyError as error:
             # The audits are retried when their leases expire.
             _log.warning("audit_not_requeued", error_type=type(error).__name__)
@@ -128,7 +133,3 @@ class RequeueOnStop:
                 ATTEMPTS.labels("handed_over").inc()
                 _log.info("audit_requeued", audit_id=claim.audit_id, attempt=claim.attempt)
             os._exit(self.EXIT_STATUS)
-
-    def _requeue(self, connection: Connection) -> list[tuple[Claim, str]]:
-        sources = [(claim, requeue_audit(connection, claim)) for claim in self._claims]
-        return [(claim, source) for claim, source in sources if source is not None]

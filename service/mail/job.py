@@ -11,13 +11,12 @@ from service.models.mail.outbox import Mail
 
 
 def send_mail(mail_id: str) -> None:
+    def deliver_mail(config: Config, mail: Mail) -> Mapping[str, Any]:
+        deliver(config, compose(config, mail), mail.id)
+        return {}
+
     config = Config.load()
-    is_known = send_row(config, Mail, mail_id, _deliver)
+    is_known = send_row(config, Mail, mail_id, deliver_mail)
     if not is_known and config.mail_folder is not None:
         # Its account was deleted while the mail was being written.
         delete_mail_files(config.mail_folder, [mail_id])
-
-
-def _deliver(config: Config, mail: Mail) -> Mapping[str, Any]:
-    deliver(config, compose(config, mail), mail.id)
-    return {}

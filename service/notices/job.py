@@ -28,19 +28,18 @@ class GoneError(FinalError):
 
 
 def send_notice(delivery_id: str) -> None:
-    config, expected = Config.load(), (PrivateTargetError, InvalidTargetError, ResponseError)
-    send_row(config, NoticeDelivery, delivery_id, _deliver, *expected)
+    def deliver(config: Config, delivery: NoticeDelivery) -> Mapping[str, Any]:
+        """Return the status of a success; raise an error that says what else happened."""
+        allows_private = config.allows_private_targets
+        url = parse_url(delivery.target.url, allows_private=allows_private)
+        headers, body = write_message(delivery, config.base_url, utc_now())
+        status_code = send(url, headers, body, allows_private=allows_private)
+        if 200 <= status_code < 300:
+            return {"status_code": status_code}
+        if status_code == _GONE:
+            raise GoneError(status_code=status_code)
+        is_redirect = 300 <= status_code < 400
+        raise (RedirectError if is_redirect else RejectedError)(status_code=status_code)
 
-
-def _deliver(config: Config, delivery: NoticeDelivery) -> Mapping[str, Any]:
-    """Return the status of a success; raise an error that says what else happened."""
-    allows_private = config.allows_private_targets
-    url = parse_url(delivery.target.url, allows_private=allows_private)
-    headers, body = write_message(delivery, config.base_url, utc_now())
-    status_code = send(url, headers, body, allows_private=allows_private)
-    if 200 <= status_code < 300:
-        return {"status_code": status_code}
-    if status_code == _GONE:
-        raise GoneError(status_code=status_code)
-    is_redirect = 300 <= status_code < 400
-    raise (RedirectError if is_redirect else RejectedError)(status_code=status_code)
+    expected = (PrivateTargetError, InvalidTargetError, ResponseError)
+    send_row(Config.load(), NoticeDelivery, delivery_id, deliver, *expected)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import requests
 from playwright.sync_api import Browser, Response
 
-from service.core.client_wheel import get_client_wheel
+from service.web.pages.public.client_index import get_client_wheel
 from tests.browser.chromium import Window, opened
 from tests.browser.site import LONG_SIGNED_IN, NEW, PENDING, RICH, Site
 from tests.browser.states import STATES, Act

@@ -140,7 +140,14 @@ def _send(
     mine = IdempotencyKey.account_id == account.id
     known = set(session.scalars(select(IdempotencyKey.key_hash).where(mine)))
     unsent = [item for item in items if hash_key(item.key) not in known]
-    cookie = _sign_in(service, session) if unsent else ""
+    cookie = ""
+    if unsent:
+        link = urlsplit(make_sign_in_link(session, service.config, SEEDED_EMAIL))
+        session.commit()
+        body = msgspec.json.encode(dict(parse_qsl(link.query)))
+        answer = call(service.port, "POST", link.path, {"Content-Type": "application/json"}, body)
+        cookies = answer.headers.get_all("Set-Cookie", [])
+        cookie = "; ".join(each.partition(";")[0] for each in cookies)
     for item in unsent:
         headers = {"Idempotency-Key": item.key, "Content-Type": "application/json"}
         if item.is_upload:
@@ -168,15 +175,6 @@ def _send(
         call(service.port, "POST", "/auth/logout", {"Cookie": cookie})
 
 
-def _sign_in(service: LocalService, session: Session) -> str:
-    link = urlsplit(make_sign_in_link(session, service.config, SEEDED_EMAIL))
-    session.commit()
-    body = msgspec.json.encode(dict(parse_qsl(link.query)))
-    answer = call(service.port, "POST", link.path, {"Content-Type": "application/json"}, body)
-    cookies = answer.headers.get_all("Set-Cookie", [])
-    return "; ".join(cookie.partition(";")[0] for cookie in cookies)
-
-
 def _items(newest: datetime, make: _MakeCalls) -> Iterator[Item]:
     """Return the batches and files, which depend on nothing but the day before the account."""
     last = newest.date() - timedelta(days=1)
@@ -186,18 +184,15 @@ def _items(newest: datetime, make: _MakeCalls) -> Iterator[Item]:
         arrived_at = calls[-1].ts
         if number in _UPLOADED:
             # The same calls, which the account has once.
-            yield Item(f"seed-file-{number}", arrived_at, _as_form(_as_csv(calls)), is_upload=True)
+            table = io.StringIO()
+            writer = csv.DictWriter(table, TABLE_FIELDS)
+            writer.writeheader()
+            writer.writerows(msgspec.to_builtins(call) for call in calls)
+            form = _as_form(table.getvalue().encode())
+            yield Item(f"seed-file-{number}", arrived_at, form, is_upload=True)
         yield Item(f"seed-batch-{number}", arrived_at, msgspec.json.encode({"records": calls}))
         if number == _BROKEN:
             yield Item("seed-broken", arrived_at, _as_form(_BROKEN_LOG), is_upload=True)
-
-
-def _as_csv(records: Sequence[UsageRecordV2]) -> bytes:
-    table = io.StringIO()
-    writer = csv.DictWriter(table, TABLE_FIELDS)
-    writer.writeheader()
-    writer.writerows(msgspec.to_builtins(record) for record in records)
-    return table.getvalue().encode()
 
 
 def _as_form(log: bytes) -> bytes:

@@ -7,7 +7,17 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from service.connections.stub import Answer, Headers, Paging, Query, StalePageError, Stub, cut
+from service.connections.stub import (
+    Answer,
+    Headers,
+    Paging,
+    Query,
+    Result,
+    StalePageError,
+    Stub,
+    cut,
+    group_rows,
+)
 
 KEY: Final = "sk-ant-admin01-stub"
 _WIDTHS: Final = {"1d": timedelta(days=1), "1h": timedelta(hours=1), "1m": timedelta(minutes=1)}
@@ -134,9 +144,6 @@ def _claude_code(world: World, query: Query) -> Answer:
     return Answer({"data": shown, "has_more": token is not None, "next_page": token})
 
 
-Result = Callable[[Mapping[str, Any], list[dict[str, Any]]], dict[str, Any]]
-
-
 def _report(
     world: World,
     query: Query,
@@ -170,28 +177,20 @@ def _report(
         shown, token = cut(starts, query, limit, world.paging)
     except StalePageError:
         return _error(400, "invalid_request_error")
-    grouping = query.get("group_by[]", [])
+    names = [
+        name
+        for group in query.get("group_by[]", [])
+        for name in (("description", *_DESCRIBED) if group == "description" else (group,))
+    ]
     data = [
         {
             "starting_at": f"{each:%Y-%m-%dT%H:%M:%SZ}",
             "ending_at": f"{each + width:%Y-%m-%dT%H:%M:%SZ}",
-            "results": _group(by_bucket.get(each, []), grouping, result),
+            "results": group_rows(by_bucket.get(each, []), names, result),
         }
         for each in shown
     ]
     return Answer({"data": data, "has_more": token is not None, "next_page": token})
-
-
-def _group(rows: list[dict[str, Any]], grouping: list[str], result: Result) -> list[dict[str, Any]]:
-    names = [
-        name
-        for group in grouping
-        for name in (("description", *_DESCRIBED) if group == "description" else (group,))
-    ]
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        groups[tuple(row.get(name) for name in names)].append(row)
-    return [result(dict(zip(names, key, strict=True)), found) for key, found in groups.items()]
 
 
 def _usage_result(group: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -159,20 +159,27 @@ def _get_metrics(client: Asking, region: str, first: datetime, last: datetime) -
         some = {f"m{number}": each for number, each in enumerate(wanted)}
         some = dict(list(some.items())[start : start + _QUERIES_AT_ONCE])
         query = {
-            "MetricDataQueries": [_query(key, *each) for key, each in some.items()],
+            "MetricDataQueries": [
+                {
+                    "Id": key,
+                    "MetricStat": {
+                        "Metric": {
+                            "Namespace": _NAMESPACE,
+                            "MetricName": name,
+                            "Dimensions": [{"Name": "ModelId", "Value": model}],
+                        },
+                        "Period": int(DAY.total_seconds()),
+                        "Stat": "Sum",
+                    },
+                }
+                for key, (model, name) in some.items()
+            ],
             "StartTime": int(first.timestamp()),
             "EndTime": int(last.timestamp()),
         }
         for page in _get_all(client, f"monitoring/{region}/GetMetricData", query, "NextToken"):
             found += [[*some[each["Id"]], each] for each in page["MetricDataResults"]]
     return found
-
-
-def _query(key: str, model: str, name: str) -> dict[str, Any]:
-    dimensions = [{"Name": "ModelId", "Value": model}]
-    metric = {"Namespace": _NAMESPACE, "MetricName": name, "Dimensions": dimensions}
-    seconds = int(DAY.total_seconds())
-    return {"Id": key, "MetricStat": {"Metric": metric, "Period": seconds, "Stat": "Sum"}}
 
 
 def _get_all(client: Asking, path: str, query: Mapping[str, Any], token: str) -> list[Any]:

@@ -84,7 +84,26 @@ class Cursor(Provider):
         raise UnreadableResponseError
 
     def read_page(self, report: Report, body: Any) -> Page:
-        return Page.of(add_up(line for event in body for line in _read(event)))
+        lines: list[TotalsLine] = []
+        for event in body:
+            kind = clean(event.get("kind")).lower()
+            if kind.startswith(_OWN_KEY):
+                continue  # on the bill of another provider
+            moment = datetime.fromtimestamp(int(event["timestamp"]) / 1_000, UTC)
+            day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+            tokens, cents = event.get("tokenUsage") or {}, event.get("chargedCents")
+            cents = tokens.get("totalCents") if cents is None else cents
+            lines += lines_of(
+                day,
+                clean(event.get("model")),
+                Decimal(0) if _NO_CHARGE in kind else Decimal(str(cents or 0)) / _CENTS,
+                is_included=kind.startswith("included"),
+                uncached=tokens.get("inputTokens") or 0,
+                cached=tokens.get("cacheReadTokens") or 0,
+                written=tokens.get("cacheWriteTokens") or 0,
+                completion=tokens.get("outputTokens") or 0,
+            )
+        return Page.of(add_up(lines))
 
     def look(self, client: Asking, now: datetime) -> Sight:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -92,28 +111,6 @@ class Cursor(Provider):
         body = client.post(_EVENTS, {**query, "page": 1, "pageSize": 1})
         has_some = bool(body["usageEvents"])
         return Sight("", 0, midnight - _LOOK_BACK if has_some else None)
-
-
-def _read(event: Mapping[str, Any]) -> Iterator[TotalsLine]:
-    kind = clean(event.get("kind")).lower()
-    if kind.startswith(_OWN_KEY):
-        return  # on the bill of another provider
-    moment = datetime.fromtimestamp(int(event["timestamp"]) / 1_000, UTC)
-    day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
-    tokens = event.get("tokenUsage") or {}
-    cents = event.get("chargedCents")
-    cents = tokens.get("totalCents") if cents is None else cents
-    usd = Decimal(0) if _NO_CHARGE in kind else Decimal(str(cents or 0)) / _CENTS
-    yield from lines_of(
-        day,
-        clean(event.get("model")),
-        usd,
-        is_included=kind.startswith("included"),
-        uncached=tokens.get("inputTokens") or 0,
-        cached=tokens.get("cacheReadTokens") or 0,
-        written=tokens.get("cacheWriteTokens") or 0,
-        completion=tokens.get("outputTokens") or 0,
-    )
 
 
 def lines_of(

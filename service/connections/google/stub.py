@@ -113,7 +113,15 @@ def make_stub(world: World) -> Stub:
         if headers.get("authorization") != f"Bearer {_TOKEN}-{hash(world.key)}":
             return _error(401, "UNAUTHENTICATED", "authError")
         if path == f"{_ROOT}/datasets":
-            found = [_dataset(name) for name in ("billing", "logs")]
+            found = [
+                {
+                    "kind": "bigquery#dataset",
+                    "id": f"{PROJECT}:{name}",
+                    "datasetReference": {"projectId": PROJECT, "datasetId": name},
+                    "location": "EU",
+                }
+                for name in ("billing", "logs")
+            ]
             return Answer({"kind": "bigquery#datasetList", "etag": "x", "datasets": found})
         if table := re.fullmatch(rf"{_ROOT}/datasets/billing/tables/(\w+)", path):
             written = world.written.get(table[1], world.now())
@@ -121,7 +129,17 @@ def make_stub(world: World) -> Stub:
         if path.startswith(f"{_ROOT}/datasets/"):
             tables = world.exports if path == f"{_ROOT}/datasets/billing/tables" else ()
             body = {"kind": "bigquery#tableList", "etag": "x", "totalItems": len(tables)}
-            return Answer({**body, "tables": [_table(name) for name in tables]} if tables else body)
+            billing = {"projectId": PROJECT, "datasetId": "billing"}
+            shown = [
+                {
+                    "kind": "bigquery#table",
+                    "id": f"{PROJECT}:billing.{name}",
+                    "type": "TABLE",
+                    "tableReference": {**billing, "tableId": name},
+                }
+                for name in tables
+            ]
+            return Answer({**body, "tables": shown} if shown else body)
         if path == f"{_ROOT}/queries":
             world.queries.append(json.loads(json.dumps(query)) | {"waits": world.waits})
             return Answer(_results(world, len(world.queries) - 1, query))
@@ -195,18 +213,6 @@ def _costs(world: World, given: dict[str, str]) -> list[list[str | None]]:
         [key[0].isoformat(), *key[1:], *(None if each is None else f"{each:f}" for each in values)]
         for key, values in ordered
     ]
-
-
-def _dataset(name: str) -> dict[str, Any]:
-    reference = {"projectId": PROJECT, "datasetId": name}
-    kind = {"kind": "bigquery#dataset", "id": f"{PROJECT}:{name}"}
-    return {**kind, "datasetReference": reference, "location": "EU"}
-
-
-def _table(name: str) -> dict[str, Any]:
-    reference = {"projectId": PROJECT, "datasetId": "billing", "tableId": name}
-    kind = {"kind": "bigquery#table", "id": f"{PROJECT}:billing.{name}", "type": "TABLE"}
-    return {**kind, "tableReference": reference}
 
 
 def _error(status: int, name: str, reason: str) -> Answer:

@@ -7,7 +7,17 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from service.connections.stub import Answer, Headers, Paging, Query, StalePageError, Stub, cut
+from service.connections.stub import (
+    Answer,
+    Headers,
+    Paging,
+    Query,
+    Result,
+    StalePageError,
+    Stub,
+    cut,
+    group_rows,
+)
 
 KEY: Final = "sk-admin-stub"
 _WIDTHS: Final = {"1d": timedelta(days=1), "1h": timedelta(hours=1), "1m": timedelta(minutes=1)}
@@ -62,10 +72,29 @@ def make_stub(world: World) -> Stub:
         if path in world.forbidden:
             return _error(403, "insufficient_permissions")
         if path == "/organization/projects":
-            return _list(query, [_project(*each) for each in world.projects.items()])
+            return _list(
+                query,
+                [
+                    {
+                        **{"object": "organization.project", "id": project_id, "name": name},
+                        **{"created_at": 1_700_000_000, "archived_at": None, "status": "active"},
+                    }
+                    for project_id, name in world.projects.items()
+                ],
+            )
         if path.endswith("/api_keys"):
             project = path.split("/")[-2]
-            found = [_key(i, name) for i, (owner, name) in world.keys.items() if owner == project]
+            creator = {"type": "service_account", "service_account": None, "user": None}
+            found = [
+                {
+                    "object": "organization.project.api_key",
+                    "redacted_value": "sk-proj-...abc",
+                    "owner_project_access": "active",
+                    **{"id": key_id, "name": name, "created_at": 1_700_000_000, "owner": creator},
+                }
+                for key_id, (owner, name) in world.keys.items()
+                if owner == project
+            ]
             return _list(query, found)
         kind = path.removeprefix("/organization/usage/")
         if path == "/organization/costs":
@@ -93,9 +122,6 @@ def make_stub(world: World) -> Stub:
         return _report(world, query, world.usage[kind], result, _LIMITS[width])
 
     return Stub(answer)
-
-
-Result = Callable[[Mapping[str, Any], list[dict[str, Any]]], dict[str, Any]]
 
 
 def _report(
@@ -135,19 +161,12 @@ def _report(
             "object": "bucket",
             "start_time": int(each),
             "end_time": int(each + width),
-            "results": _group(by_bucket.get(each, []), grouping, result),
+            "results": group_rows(by_bucket.get(each, []), grouping, result),
         }
         for each in shown
     ]
     more = {"has_more": token is not None, "next_page": token}
     return Answer({"object": "page", "data": data, **more})
-
-
-def _group(rows: list[dict[str, Any]], grouping: list[str], result: Result) -> list[dict[str, Any]]:
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        groups[tuple(row.get(name) for name in grouping)].append(row)
-    return [result(dict(zip(grouping, key, strict=True)), found) for key, found in groups.items()]
 
 
 def _cost_result(group: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -175,21 +194,6 @@ def _list(query: Query, found: list[dict[str, Any]]) -> Answer:
             "has_more": offset + limit < len(found),
         }
     )
-
-
-def _project(project_id: str, name: str) -> dict[str, Any]:
-    fixed = {"object": "organization.project", "created_at": 1_700_000_000, "status": "active"}
-    return {**fixed, "id": project_id, "name": name, "archived_at": None}
-
-
-def _key(key_id: str, name: str) -> dict[str, Any]:
-    owner = {"type": "service_account", "service_account": None, "user": None}
-    return {
-        "object": "organization.project.api_key",
-        "redacted_value": "sk-proj-...abc",
-        "owner_project_access": "active",
-        **{"id": key_id, "name": name, "created_at": 1_700_000_000, "owner": owner},
-    }
 
 
 def _error(status: int, code: str) -> Answer:

@@ -64,7 +64,24 @@ class OpenRouter(Provider):
         return _BY_WORKSPACE
 
     def read_page(self, report: Report, body: Any) -> Page:
-        return Page.of(line for row in body["data"] for line in _read(row))
+        lines: list[Line] = []
+        for row in body["data"]:
+            shared: dict[str, Any] = {
+                "bucket": datetime.fromisoformat(row["date"][:10]).replace(tzinfo=UTC),
+                "project_id": clean(row.get("workspace_id")),
+                "model": clean(row["model"]),
+            }
+            usd = Decimal(str(row["usage"]))
+            usage = UsageLine(
+                **shared,
+                context=clean(row.get("provider_name")),
+                requests=row["requests"],
+                prompt_tokens=row["prompt_tokens"],
+                completion_tokens=row["completion_tokens"],
+                usd=usd,
+            )
+            lines += [usage, CostLine(**shared, line_item=shared["model"], amount=usd)]
+        return Page.of(lines)
 
     def look(self, client: Asking, now: datetime) -> Sight:
         found = self.read_page(REPORTS[0], client.get(_ACTIVITY, _BY_WORKSPACE))
@@ -86,21 +103,3 @@ class OpenRouter(Provider):
             seen += len(body["data"])
             if not body["data"] or seen >= body["total_count"]:
                 return
-
-
-def _read(row: Mapping[str, Any]) -> Iterator[Line]:
-    shared: dict[str, Any] = {
-        "bucket": datetime.fromisoformat(row["date"][:10]).replace(tzinfo=UTC),
-        "project_id": clean(row.get("workspace_id")),
-        "model": clean(row["model"]),
-    }
-    usd = Decimal(str(row["usage"]))
-    yield UsageLine(
-        **shared,
-        context=clean(row.get("provider_name")),
-        requests=row["requests"],
-        prompt_tokens=row["prompt_tokens"],
-        completion_tokens=row["completion_tokens"],
-        usd=usd,
-    )
-    yield CostLine(**shared, line_item=shared["model"], amount=usd)

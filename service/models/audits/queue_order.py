@@ -93,14 +93,14 @@ def count_ahead(session: Session, audit: Audit) -> int:
     order = waiting(audit.source).subquery()
     position = session.scalar(select(order.c.position).where(order.c.id == audit.id)) or 1
     here = (position, audit.created_at, audit.id)
-    others = [_count_before(waiting(each), here) for each in SOURCES if each != audit.source]
-    return position - 1 + sum(session.scalar(count) or 0 for count in others)
-
-
-def _count_before(waiting: _Waiting, here: tuple[int, datetime, str]) -> Select[int]:
-    order = waiting.subquery()
-    there = tuple_(order.c.position, order.c.created_at, order.c.id)
-    return select(func.count()).select_from(order).where(there < here)
+    ahead = position - 1
+    for source in SOURCES:
+        if source != audit.source:
+            other = waiting(source).subquery()
+            there = tuple_(other.c.position, other.c.created_at, other.c.id)
+            count = select(func.count()).select_from(other).where(there < here)
+            ahead += session.scalar(count) or 0
+    return ahead
 
 
 @cache

@@ -35,8 +35,16 @@ class _Nowhere:
 
 def verify_backup(repository: Repository, manifest: Manifest) -> list[str]:
     """Read everything that a backup has, and return what is wrong with it, a line each."""
+
+    def check_blob(blob: StoredBlob) -> str | None:
+        try:
+            content = repository.read(repository.name_of(blob.sha256), _Nowhere())
+        except DamagedError as error:
+            return f"{blob.key}: {error}"
+        return None if content == (blob.size, blob.sha256) else f"{blob.key}: it was changed"
+
     with ThreadPoolExecutor(THREADS) as pool:
-        found = pool.map(lambda blob: _check_blob(repository, blob), manifest.blobs)
+        found = pool.map(check_blob, manifest.blobs)
         problems = [problem for problem in found if problem]
     problems += [
         f"{key}: it was already missing when the backup was made" for key in manifest.missing
@@ -48,14 +56,6 @@ def verify_backup(repository: Repository, manifest: Manifest) -> list[str]:
     except BackupError as error:
         problems.append(f"the database: {error}")
     return problems
-
-
-def _check_blob(repository: Repository, blob: StoredBlob) -> str | None:
-    try:
-        content = repository.read(repository.name_of(blob.sha256), _Nowhere())
-    except DamagedError as error:
-        return f"{blob.key}: {error}"
-    return None if content == (blob.size, blob.sha256) else f"{blob.key}: it was changed"
 
 
 def read_database(repository: Repository, manifest: Manifest, target: Writable) -> None:

@@ -78,7 +78,12 @@ class Comparison:
         Totals are looked at a few times a day, and those that aren't pulled when they change.
         """
         if is_whole:
-            self._claim.do(partial(self._lock_months, now=now))
+
+            def lock(connection: Connection) -> None:
+                if is_settled(connection, self._claim.row):
+                    lock_months(connection, *self._owner, now)
+
+            self._claim.do(lock)
         at = self._claim.progress.get(_TOTALS, {}).get("at")
         is_recent = at is not None and now - datetime.fromisoformat(at) < _TOTALS_EVERY
         if not (self._claim.row.is_active and is_recent):
@@ -86,10 +91,6 @@ class Comparison:
                 lambda connection: track_totals(connection, *self._owner, now.date()),
                 **{_TOTALS: {"at": now.isoformat()}},
             )
-
-    def _lock_months(self, connection: Connection, now: datetime) -> None:
-        if is_settled(connection, self._claim.row):
-            lock_months(connection, *self._owner, now)
 
     def _fill(self, connection: Connection, now: datetime) -> None:
         back = _FILLED
@@ -114,16 +115,14 @@ class Comparison:
             if time.monotonic() >= ends_at or is_stop_requested():
                 return False
             before = date.fromisoformat(state.pop("before"))
-            days = transact(self._claim.engine, partial(self._list_day, before=before))
+            days: Sequence[Any] = ()
+            if not self._provider.prices_usage:  # else its dollars are the report's own
+                mine = {"connection_id": self._claim.row.id, "account_id": self._owner[0]}
+                days = transact(self._claim.engine, partial(list_day, **mine, before=before))
             if days:
                 state["before"] = days[0].day.isoformat()
             self._claim.do(partial(self._set_prices, rows=days), **{PRICED: dict(state)})
         return True
-
-    def _list_day(self, connection: Connection, before: date) -> Sequence[Any]:
-        if self._provider.prices_usage:  # its dollars are the report's own
-            return ()
-        return list_day(connection, self._claim.row.id, self._owner[0], before)
 
     def _set_prices(self, connection: Connection, rows: Sequence[Any]) -> None:
         prices = []

@@ -264,7 +264,13 @@ class Coverage:
                 moved = max(moved, abs(sent[project] - before))
             if moved < _SETTLED:
                 break
-        return {project: _round_share(share) for project, share in sent.items()}
+        # A fit is no measurement: what is nearly 0 or 1 is 0 or 1.
+        return {
+            project: Decimal(round(share))
+            if share < _SILENT or share > 1 - _SILENT
+            else Decimal(str(round(share, 6)))
+            for project, share in sent.items()
+        }
 
 
 def find_covered(cells: Mapping[Key, Cell]) -> tuple[Mapping[Key, Counts], Mapping[Key, Counts]]:
@@ -284,13 +290,6 @@ def find_covered(cells: Mapping[Key, Cell]) -> tuple[Mapping[Key, Counts], Mappi
                 used[day, model] = tuple(map(add, used[day, model], moved))
                 left[other] = tuple(map(sub, left[other], moved))
     return used, left
-
-
-def _round_share(share: float) -> Decimal:
-    """Return 0 or 1 for what is nearly that: a fit is no measurement."""
-    if share < _SILENT or share > 1 - _SILENT:
-        return Decimal(round(share))
-    return Decimal(str(round(share, 6)))
 
 
 def find_unsent(

@@ -76,12 +76,12 @@ def _find(
     connection: Connection, account_id: str, provider: str, today: date, *, covers: bool = True
 ) -> Mapping[bytes, TotalsFinding]:
     found = audit_totals(connection, account_id, provider, today, covers=covers)
-    return {_identify(each): each for each in found if each.kind in _CLAIMING}
-
-
-def _identify(found: TotalsFinding) -> bytes:
-    labels = (found.kind, found.provider, found.project_id, found.key_id, found.model)
-    return sha256("\0".join((PROVIDER_TOTALS, *labels)).encode()).digest()
+    identified = {}
+    for each in found:
+        if each.kind in _CLAIMING:
+            labels = (each.kind, each.provider, each.project_id, each.key_id, each.model)
+            identified[sha256("\0".join((PROVIDER_TOTALS, *labels)).encode()).digest()] = each
+    return identified
 
 
 def _save(

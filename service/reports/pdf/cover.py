@@ -72,7 +72,11 @@ def cover(report: Report, name: str, period: str) -> Iterator[Flowable]:
         yield side_by_side([_action(finding, report) for finding in actions], _AMOUNT_SHARE)
         yield Spacer(1, 10)
         waterfall = drawing(charts.savings_waterfall(report), TEXT_WIDTH * _CHART_SHARE)
-        yield side_by_side([[waterfall, list(_overlap(report))]], _NOTE_SHARE)
+        note: list[Flowable] = []
+        if len(with_savings(report.findings)) > 1:
+            savings = f"{whole_usd(audit.projected_savings_usd)}{per_month(audit)}"
+            note = [Spacer(1, 22), words(_OVERLAP.format(savings), QUIET)]
+        yield side_by_side([[waterfall, note]], _NOTE_SHARE)
 
 
 def _action(finding: Finding, report: Report) -> list[list[Flowable]]:
@@ -86,10 +90,3 @@ def _action(finding: Finding, report: Report) -> list[list[Flowable]]:
         [change, *where, words(sure, _HOW_SURE)],
         [words(impact(finding, report.audit), _AMOUNT)],
     ]
-
-
-def _overlap(report: Report) -> Iterator[Flowable]:
-    if len(with_savings(report.findings)) > 1:
-        yield Spacer(1, 22)
-        savings = f"{whole_usd(report.audit.projected_savings_usd)}{per_month(report.audit)}"
-        yield words(_OVERLAP.format(savings), QUIET)

@@ -95,12 +95,12 @@ def named(text: str) -> str:
     if shown.isascii():
         return shown
     shown = _LOOSE_JOINER.sub("", shown)
-    runs = groupby(_FLAG.sub(_name_flag, shown), _kind)
+    shown = _FLAG.sub(
+        lambda flag: f"[flag {''.join(chr(ord(each) - _BEFORE_FLAG_LETTERS) for each in flag[0])}]",
+        shown,
+    )
+    runs = groupby(shown, _kind)
     return "".join(_name(kind, "".join(run)) for kind, run in runs)
-
-
-def _name_flag(flag: re.Match[str]) -> str:
-    return f"[flag {''.join(chr(ord(letter) - _BEFORE_FLAG_LETTERS) for letter in flag[0])}]"
 
 
 def _kind(character: str) -> _Kind:
@@ -114,14 +114,12 @@ def _name(kind: _Kind, run: str) -> str:
     """Return names for emoji and code points for letters, whose names would not help."""
     if kind is _Kind.PRINTED:
         return run
-    joint = ", " if kind is _Kind.PICTURE else " "
+    points = [f"U+{ord(character):04X}" for character in run[:_MOST_NAMED]]
+    words = " ".join(points)
+    if kind is _Kind.PICTURE:
+        words = ", ".join(map(str.lower, map(unicodedata.name, run, points)))
     more = f" … {len(run):,} characters" if len(run) > _MOST_NAMED else ""
-    return f"[{joint.join(_word(kind, character) for character in run[:_MOST_NAMED])}{more}]"
-
-
-def _word(kind: _Kind, character: str) -> str:
-    number = f"U+{ord(character):04X}"
-    return unicodedata.name(character, number).lower() if kind is _Kind.PICTURE else number
+    return f"[{words}{more}]"
 
 
 @lru_cache(maxsize=10_000)

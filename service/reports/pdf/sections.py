@@ -154,12 +154,12 @@ def with_named_labels(report: Report) -> Report:
 
 
 def _each(entries: tuple[_Spend, ...], field: str) -> tuple[_Spend, ...]:
-    return tuple(_with_named(entry, field) for entry in entries)
-
-
-def _with_named(entry: _Spend, field: str) -> _Spend:
-    label = getattr(entry, field)
-    return entry if label.isascii() else replace(entry, **{field: named(label)})
+    return tuple(
+        entry
+        if (label := getattr(entry, field)).isascii()
+        else replace(entry, **{field: named(label)})
+        for entry in entries
+    )
 
 
 _FULL_FINDINGS: Final = 8

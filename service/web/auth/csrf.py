@@ -37,36 +37,35 @@ def init_csrf(app: Flask, config: Config) -> None:
     # Flask-WTF signs tokens with the default of itsdangerous, which is SHA-1.
     Signer.default_digest_method = staticmethod(hashlib.sha256)
     app.config.update(
-        WTF_CSRF_CHECK_DEFAULT=False,  # `_check` decides which requests need a token
+        WTF_CSRF_CHECK_DEFAULT=False,  # `check` decides which requests need a token
         WTF_CSRF_FIELD_NAME=TOKEN_FIELD,
         WTF_CSRF_TIME_LIMIT=None,  # valid as long as its session
         WTF_CSRF_SECRET_KEY=list(config.secret_keys),  # the last one signs
     )
     _csrf.init_app(app)
-    app.before_request(_check)
 
-
-def _check() -> None:
-    if request.method in _SAFE_METHODS or request.url_rule is None:
-        return
-    rule, has_session = request.url_rule.rule, has_session_cookie()
-    if rule in OAUTH_CALLS:
-        return  # authenticated by the client's secret, never by the browser's cookie
-    if has_session or not is_api_path(rule):
-        # Another site may have made a browser send this; browsers always send a header.
-        site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
-        is_own_site = site in (None, "same-origin", "none")
-        base = urlsplit(current_config().base_url)
-        own = (None, f"{base.scheme}://{base.netloc}", request.host_url.rstrip("/"))
-        # A page with a strict referrer policy sends `null`; then the other header decides.
-        is_own_origin = origin in own or (origin == "null" and bool(site))
-        if not (is_own_site and is_own_origin):
-            record_refusal(EventKind.CROSS_SITE_REFUSED)
-            raise ForbiddenError("We blocked this request because it came from another site.")
-    if _needs_token(rule, has_session):
-        # Nobody without a session has a form with much in it.
-        read_body(MAX_FORM_BYTES if has_session else SMALL_BYTES)  # kept for the view
-        check_token(request.form.get(TOKEN_FIELD))
+    @app.before_request
+    def check() -> None:
+        if request.method in _SAFE_METHODS or request.url_rule is None:
+            return
+        rule, has_session = request.url_rule.rule, has_session_cookie()
+        if rule in OAUTH_CALLS:
+            return  # authenticated by the client's secret, never by the browser's cookie
+        if has_session or not is_api_path(rule):
+            # Another site may have made a browser send this; browsers always send a header.
+            site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+            is_own_site = site in (None, "same-origin", "none")
+            base = urlsplit(current_config().base_url)
+            own = (None, f"{base.scheme}://{base.netloc}", request.host_url.rstrip("/"))
+            # A page with a strict referrer policy sends `null`; then the other header decides.
+            is_own_origin = origin in own or (origin == "null" and bool(site))
+            if not (is_own_site and is_own_origin):
+                record_refusal(EventKind.CROSS_SITE_REFUSED)
+                raise ForbiddenError("We blocked this request because it came from another site.")
+        if _needs_token(rule, has_session):
+            # Nobody without a session has a form with much in it.
+            read_body(MAX_FORM_BYTES if has_session else SMALL_BYTES)  # kept for the view
+            check_token(request.form.get(TOKEN_FIELD))
 
 
 def _needs_token(rule: str, has_session: bool) -> bool:

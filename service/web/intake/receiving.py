@@ -129,8 +129,17 @@ class FileSink:
 
     def take(self, event: Event) -> None:
         """Take headers and bytes; refuse any part except those that are expected."""
-        if isinstance(event, Data):
-            self._write(event.data)
+        if isinstance(event, Data) and self._field is None:
+            self.size += len(event.data)
+            if self.size > self._max_bytes:
+                raise PayloadTooLargeError(f"The file must be at most {self._max_bytes:,} bytes.")
+            self._hash.update(event.data)
+            self._stream.write(event.data)
+        elif isinstance(event, Data):
+            self._field += event.data
+            if len(self._field) > MAX_FIELD_BYTES:
+                _ = self.label
+                raise InvalidRequestError(_EXPECTED)
         elif isinstance(event, Field):
             self._open_field(event.name)
         elif isinstance(event, File):
@@ -156,19 +165,6 @@ class FileSink:
         if name in self._fields or not (is_token or name in (LABEL_FIELD, PROVIDER_FIELD)):
             raise InvalidRequestError(_EXPECTED)
         self._field = self._fields[name] = bytearray()
-
-    def _write(self, data: bytes) -> None:
-        if self._field is not None:
-            self._field += data
-            if len(self._field) > MAX_FIELD_BYTES:
-                _ = self.label
-                raise InvalidRequestError(_EXPECTED)
-            return
-        self.size += len(data)
-        if self.size > self._max_bytes:
-            raise PayloadTooLargeError(f"The file must be at most {self._max_bytes:,} bytes.")
-        self._hash.update(data)
-        self._stream.write(data)
 
 
 def copy_file(blocks: Iterable[bytes], boundary: bytes, sink: FileSink) -> None:

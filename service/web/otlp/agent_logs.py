@@ -154,7 +154,15 @@ class LogReading(SpanReading):
             if (each.key in _READ or each.key == self._tag_attribute) and each.value is not None:
                 value = each.value
                 values[each.key] = value.int_value or value.double_value or value.string_value or 0
-        agent = _find_agent(origin, str(values.get("event.name")))
+        scope, event = origin.scope, str(values.get("event.name"))
+        agent = next(
+            (
+                each
+                for each in AGENTS
+                if (each.scope and scope.startswith(each.scope)) or event.startswith(each.events)
+            ),
+            None,
+        )
         if agent is None:
             self.unused += 1
             return None
@@ -239,11 +247,3 @@ class Answer(NamedTuple):
         return OtlpSpan(
             self.origin, trace, digest(f"span {name}"), b"", start, end, False, labels, {}
         )
-
-
-def _find_agent(origin: SpanOrigin, event: str) -> Agent | None:
-    for agent in AGENTS:
-        is_own = agent.scope and origin.scope.startswith(agent.scope)
-        if is_own or event.startswith(agent.events):
-            return agent
-    return None

@@ -187,12 +187,14 @@ class MetricReading(SpanReading):
             return
         model = next((labels[name] for name in counter.models if labels.get(name)), None)
         columns = counter.types.get(str(labels.get(counter.type)) if counter.type else "")
+        is_named = isinstance(model, str) and 0 < len(model) <= _MAX_MODEL
+        is_named = is_named and LABEL_TEXT.match(str(model)) is not None
         amount = _read_amount(point.value)
         begun, ended = point.begun_ns, point.ended_ns
         is_delta = temporality == DELTA
         if not temporality:
             self.refused[NO_COUNTER] += 1
-        elif columns is None or not _is_model(model):
+        elif columns is None or not is_named:
             self.refused[NO_LABELS] += 1
         elif amount is None or (counter.type and amount != int(amount)):
             self.refused[NO_COUNT] += 1
@@ -203,11 +205,6 @@ class MetricReading(SpanReading):
             self.measured.append(
                 Measured(counter.agent, str(model), columns, series, is_delta, begun, ended, amount)
             )
-
-
-def _is_model(model: Any) -> bool:
-    is_text = isinstance(model, str) and 0 < len(model) <= _MAX_MODEL
-    return is_text and LABEL_TEXT.match(model) is not None
 
 
 def _read_amount(value: float | str | None) -> Decimal | None:

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from service.cli.keys import keys
+from service.cli.keys import KeyFiles, keys
 from service.operations.local.run_state import load_fallbacks, load_key
-from service.operations.maintenance.key_files import KeyFiles
 
 NAMES = ("secret_key", "encryption_key")
 

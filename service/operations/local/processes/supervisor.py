@@ -216,7 +216,22 @@ class SupervisingProcess:
                 self._check_children()
                 self._reap_orphans()
         finally:
-            self._stop_all()
+
+            def stage(child: Child) -> int:
+                return child.program.stage
+
+            ordered = sorted(self._children.values(), key=stage, reverse=True)
+            for _, children in itertools.groupby(ordered, key=stage):
+                stopping = list(children)
+                for child in stopping:
+                    child.signal_stop()
+                for child in stopping:
+                    child.wait_stopped(self._pause_stopping)
+                # Orphans of a killed program must not keep using servers that are about to stop.
+                kill_orphans(spared=self._own_pids())
+            for child in self._children.values():
+                child.output.save()
+                child.output.finish()
 
     def _pause(self, awaited: Sequence[int] = (), seconds: float = POLL_SECONDS) -> bool:
         """Save what the programs print; return True as soon as an awaited descriptor is ready."""
@@ -267,23 +282,6 @@ class SupervisingProcess:
                 if ended.si_pid in self._own_pids():
                     return
                 os.waitpid(ended.si_pid, 0)
-
-    def _stop_all(self) -> None:
-        def stage(child: Child) -> int:
-            return child.program.stage
-
-        ordered = sorted(self._children.values(), key=stage, reverse=True)
-        for _, children in itertools.groupby(ordered, key=stage):
-            stopping = list(children)
-            for child in stopping:
-                child.signal_stop()
-            for child in stopping:
-                child.wait_stopped(self._pause_stopping)
-            # Orphans of a killed program must not keep using servers that are about to stop.
-            kill_orphans(spared=self._own_pids())
-        for child in self._children.values():
-            child.output.save()
-            child.output.finish()
 
     def _own_pids(self) -> frozenset[int]:
         return frozenset(child.status.pid or 0 for child in self._children.values())

@@ -8,7 +8,6 @@ from flask import render_template
 from service.models.identity.security_events import (
     SHOWN_EVENTS,
     EventKind,
-    SecurityEvent,
     list_security_events,
 )
 from service.web.auth.callers import current_caller
@@ -60,22 +59,18 @@ blueprint = PrivatePages("activity", __name__, url_prefix="/settings/activity")
 @require_visitor
 def home() -> str:
     events = list_security_events(get_session(), current_caller().account_id)
+    rows = []
+    for event in events:
+        # A later release may have written kinds that this one doesn't know.
+        words = _WORDS.get(event.kind, event.kind.replace("_", " ").capitalize())
+        if event.details.get("others"):
+            words = "All other sessions signed out"
+        elif "count" in event.details:
+            words = "All report links revoked"
+        rows.append((event, words, event.browser or _COMMAND))
     return render_template(
         "pages/account/activity.html",
-        rows=[(event, _describe(event), event.browser or _COMMAND) for event in events],
+        rows=rows,
         is_cut=len(events) == SHOWN_EVENTS,
         days=current_config().activity_retention_days,
     )
-
-
-def _describe(event: SecurityEvent) -> str:
-    # A later release may have written kinds that this one doesn't know.
-    words, details = (
-        _WORDS.get(event.kind, event.kind.replace("_", " ").capitalize()),
-        event.details,
-    )
-    if details.get("others"):
-        return "All other sessions signed out"
-    if "count" in details:
-        return "All report links revoked"
-    return words

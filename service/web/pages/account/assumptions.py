@@ -61,7 +61,10 @@ def _show(typed: Mapping[str, str], problems: Mapping[str, str], *, is_saved: bo
         (each, unit_name(each), typed[each.name], _hint(each), problems.get(each.name, ""))
         for each in ASSUMPTIONS
     ]
-    groups = [(_heading(code), list(some)) for code, some in groupby(rows, lambda r: r[0].detector)]
+    known, groups = introduce_detectors(), []
+    for code, some in groupby(rows, lambda row: row[0].detector):
+        named = (known[name].name for name in known if name.startswith(f"{code}_"))
+        groups.append((next(named, "All findings"), list(some)))
     return render_template(
         "pages/account/assumptions.html", groups=groups, problems=problems, is_saved=is_saved
     )
@@ -71,8 +74,3 @@ def _hint(assumption: Assumption) -> str:
     default = f"Default: {write_value(assumption, assumption.default)}."
     lowest, _ = assumption.limits
     return f"{default} Minimum: {write_value(assumption, lowest)}." if lowest else default
-
-
-def _heading(code: str) -> str:
-    known = introduce_detectors()
-    return next((known[name].name for name in known if name.startswith(f"{code}_")), "All findings")

@@ -227,7 +227,9 @@ def mapping_context(columns: Sequence[str] = ()) -> dict[str, Any]:
         "columns": [
             ShownColumn(
                 number,
-                _shown_name(column.name, number),
+                column.name
+                if FIELD_NAME.fullmatch(column.name) or plain(column.name) in _KNOWN
+                else f"Column {number}",
                 _chosen(column.name, number, sent) if sent else column.field or None,
                 column.is_text,
             )
@@ -270,11 +272,6 @@ def _targets() -> list[Target]:
         Target(name, _WORDS.get(name, name), " ".join(SYNONYMS.get(name, ())))
         for name in (*order, *(name for name in TARGETS if name not in _WORDS))
     ]
-
-
-def _shown_name(name: str, number: int) -> str:
-    is_known = FIELD_NAME.fullmatch(name) or plain(name) in _KNOWN
-    return name if is_known else f"Column {number}"
 
 
 def _chosen(name: str, number: int, sent: ColumnMapping) -> str | None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from flask import redirect, render_template, request, url_for
 
-from detectors.charts import Columns, savings_by_audit, stacked_columns
+from detectors.charts import savings_by_audit, stacked_columns
 from detectors.wording.fix_code import write_fix
 from detectors.wording.labels import inert
 from service.errors import InvalidRequestError, NotFoundError
@@ -27,7 +27,7 @@ from service.models.calls.finding_list import (
 from service.models.identity.accounts import Account
 from service.operations.findings.changes import edit_findings
 from service.operations.findings.realized import measure_realized
-from service.reports.documents import ListedFinding, read_listed
+from service.reports.documents import read_listed
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_connection, get_session
@@ -70,39 +70,30 @@ def _find(finding_id: str) -> AccountFinding:
     return found
 
 
-def _find_reported(finding: AccountFinding) -> ListedFinding | None:
-    """Return the finding as the latest report that has it says it, with its formula."""
-    _, document = find_document(get_session(), finding.account_id, finding.audit_id)
-    if document is None:
-        return None
-    found = read_listed(document).findings
-    return next((each for each in found if each.id == finding.finding_id), None)
-
-
-def _chart_days(finding: AccountFinding) -> Columns | None:
-    """Chart what the finding could have saved by day of call, until its last day."""
-    last = finding.last_seen.date()
-    first = last - timedelta(days=_DAYS - 1)
-    by_day = list_days(get_connection(), finding, first)
-    if not by_day:
-        return None
-    amounts: dict[date, dict[str | None, Decimal]]
-    amounts = {day: {finding.id: saving} for day, saving in by_day.items()}
-    names: dict[str | None, str] = {finding.id: "Potential savings"}
-    return stacked_columns(amounts, names, (first, last), measure="Potential savings")
-
-
 def _show(finding: AccountFinding, problem: str = "") -> str:
     session, points = get_session(), list_points(get_connection(), finding)
     fixed = [finding.id] if finding.fixed_at is not None else []
     realized = measure_realized(session.connection(), finding.account_id, fixed)
-    reported = _find_reported(finding)
+    # As the latest report that has it says it, with its formula.
+    _, document = find_document(session, finding.account_id, finding.audit_id)
+    listed = () if document is None else read_listed(document).findings
+    reported = next((each for each in listed if each.id == finding.finding_id), None)
+    # What the finding could have saved by day of call, until its last day.
+    last = finding.last_seen.date()
+    first = last - timedelta(days=_DAYS - 1)
+    by_day = list_days(get_connection(), finding, first)
+    amounts: dict[date, dict[str | None, Decimal]]
+    amounts = {day: {finding.id: saving} for day, saving in by_day.items()}
+    names: dict[str | None, str] = {finding.id: "Potential savings"}
+    days = None
+    if by_day:
+        days = stacked_columns(amounts, names, (first, last), measure="Potential savings")
     return render_template(
         "pages/findings/finding.html",
         finding=finding,
         code=write_fix(finding, reported.suggested_model or "" if reported else ""),
         formula=inert(reported.formula) if reported else "",
-        days=_chart_days(finding),
+        days=days,
         realized=realized.get(finding.id),
         chart=savings_by_audit(points) if points else None,
         changes=list_changes(session, finding),

@@ -83,6 +83,10 @@ def home() -> str:
     found = list_account_findings(connection, account_id, shown, _SHOWN, order=order)
     counts = count_by_state(connection, account_id)
     has_any = bool(counts) or has_more_findings(connection, account_id, _ALL, 0)
+    values = list_values(connection, account_id) if has_any else {}
+    for key, value in shown.only.items() if has_any else ():
+        if value not in values[key]:  # the chosen one is always among the choices
+            values[key].append(value)
     return render_template(
         "pages/findings/home.html",
         lines=add_realized(found),
@@ -91,7 +95,7 @@ def home() -> str:
         undo=read_id(request.args.get("undo", "")),
         waste=map_waste(connection, account_id, utc_now().date()) if counts else None,
         chosen=shown,
-        values=_list_values(shown) if has_any else {},
+        values=values,
         has_any=has_any,
         states=STATE_WORDS,
         shown=_SHOWN,
@@ -158,12 +162,3 @@ def add_realized(found: Sequence[Row[Any]]) -> list[Line]:
 def _open_owned() -> tuple[Connection, Account]:
     session = get_session()
     return session.connection(), session.get_one(Account, current_caller().account_id)
-
-
-def _list_values(shown: FindingFilter) -> dict[str, list[str]]:
-    """Return the choices of each filter, with the chosen value where it is not among them."""
-    found = list_values(get_connection(), current_caller().account_id)
-    for key, value in shown.only.items():
-        if value not in found[key]:
-            found[key].append(value)
-    return found

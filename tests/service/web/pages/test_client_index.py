@@ -12,7 +12,7 @@ from pathlib import Path
 from flask.testing import FlaskClient
 
 import tallystick
-from service.core.client_wheel import build_wheel, get_client_wheel
+from service.web.pages.public.client_index import build_wheel, get_client_wheel
 
 CLIENT = Path(__file__).parents[4] / "client"
 
