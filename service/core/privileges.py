@@ -4,7 +4,6 @@ The service's role owns nothing: it can't change tables, switch off triggers, or
 append-only tables. Every migration ends with this, so new tables are covered.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 from sqlalchemy import Connection, text
@@ -58,28 +57,23 @@ def protect_tables(connection: Connection, service_role: str | None) -> bool:
         return False
     schema = connection.scalar(text("SELECT quote_ident(current_schema())"))
     append_only = connection.scalars(_APPEND_ONLY).all()
-    for statement in (
+    statements = [
         f"GRANT USAGE ON SCHEMA {schema} TO {role}",
         f"REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {role}",
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
         f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
         *(f"REVOKE UPDATE, DELETE ON {table} FROM {role}" for table in append_only),
         f"REVOKE INSERT, UPDATE, DELETE ON alembic_version FROM {role}",
-        *_list_revocations(connection),
-    ):
+    ]
+    # Take from every role but owners what fills a disk beside the tables: temporary tables, and
+    # large objects, whose functions anyone may call. Only a database's owner, and only a
+    # superuser, can revoke them; on the server of someone else they may stay.
+    if connection.scalar(_OWNS_DATABASE):
+        database = connection.scalar(text("SELECT quote_ident(current_database())"))
+        statements.append(f"REVOKE TEMPORARY ON DATABASE {database} FROM PUBLIC")
+    if connection.scalar(_IS_SUPERUSER):
+        functions = connection.scalars(_LARGE_OBJECTS).all()
+        statements += [f"REVOKE EXECUTE ON FUNCTION {each} FROM PUBLIC" for each in functions]
+    for statement in statements:
         connection.execute(text(statement))
     return True
-
-
-def _list_revocations(connection: Connection) -> Iterator[str]:
-    """Take from every role but owners what fills a disk beside the tables.
-
-    That is temporary tables, and large objects, whose functions anyone may call. Only a database's
-    owner, and only a superuser, can revoke them; on the server of someone else they may stay.
-    """
-    database = connection.scalar(text("SELECT quote_ident(current_database())"))
-    if connection.scalar(_OWNS_DATABASE):
-        yield f"REVOKE TEMPORARY ON DATABASE {database} FROM PUBLIC"
-    if connection.scalar(_IS_SUPERUSER):
-        for function in connection.scalars(_LARGE_OBJECTS).all():
-            yield f"REVOKE EXECUTE ON FUNCTION {function} FROM PUBLIC"

@@ -19,7 +19,8 @@ def write_weekly_digest(
     site = config.base_url
     spend, previous = (Decimal(parameters[name]) for name in ("spend_usd", "previous_usd"))
     first, last = (date.fromisoformat(parameters[name]) for name in ("first", "last"))
-    gap, compared, realized = _find_gap(parameters), "", ""
+    gap: str = parameters.get("gap", "")  # mails of an earlier release have none
+    compared = realized = ""
     if gap:
         compared = f"{gap}." if spend else ""
     elif spend or previous:
@@ -45,12 +46,6 @@ def write_weekly_digest(
     }
     share = "–" if gap else change(spend, previous)
     return f"Your week: {usd(spend)}{'' if share == '–' else f' ({share})'}", words
-
-
-def _find_gap(parameters: Mapping[str, Any]) -> str:
-    """Return why the week before isn't compared; mails of an earlier release don't know."""
-    gap: str = parameters.get("gap", "")
-    return gap
 
 
 def _describe_plan(parameters: Mapping[str, Any]) -> str:

@@ -80,21 +80,23 @@ def make_stub(world: World) -> Stub:
                     **{"numPages": pages, "currentPage": page, "pageSize": size},
                     **{"hasNextPage": page < pages, "hasPreviousPage": page > 1},
                 },
-                "usageEvents": [_event(row) for row in shown],
+                "usageEvents": [
+                    {
+                        "timestamp": str(round(row["time"].timestamp() * 1_000)),
+                        **{"model": row["model"], "kind": row["kind"], "maxMode": False},
+                        **{"requestsCosts": 1, "isTokenBasedCall": True, "isFreeBugbot": False},
+                        **{"isHeadless": False, "isChargeable": row["kind"] == _KINDS[0]},
+                        "userEmail": "canary@example.org",
+                        "tokenUsage": {
+                            **{name: row[name] for name in _COUNTS},
+                            "totalCents": float(row["cents"]),
+                        },
+                        "chargedCents": float(row["cents"]),
+                    }
+                    for row in shown
+                ],
                 "period": {"startDate": given["startDate"], "endDate": given["endDate"]},
             }
         )
 
     return Stub(answer)
-
-
-def _event(row: dict[str, Any]) -> dict[str, Any]:
-    cents = float(row["cents"])
-    return {
-        "timestamp": str(round(row["time"].timestamp() * 1_000)),
-        **{"model": row["model"], "kind": row["kind"], "maxMode": False, "requestsCosts": 1},
-        **{"isTokenBasedCall": True, "isFreeBugbot": False, "isHeadless": False},
-        **{"userEmail": "canary@example.org", "isChargeable": row["kind"] == _KINDS[0]},
-        "tokenUsage": {**{name: row[name] for name in _COUNTS}, "totalCents": cents},
-        "chargedCents": cents,
-    }

@@ -117,8 +117,13 @@ class Comparison:
             before = date.fromisoformat(state.pop("before"))
             days: Sequence[Any] = ()
             if not self._provider.prices_usage:  # else its dollars are the report's own
-                mine = {"connection_id": self._claim.row.id, "account_id": self._owner[0]}
-                days = transact(self._claim.engine, partial(list_day, **mine, before=before))
+                find = partial(
+                    list_day,
+                    connection_id=self._claim.row.id,
+                    account_id=self._owner[0],
+                    before=before,
+                )
+                days = transact(self._claim.engine, find)
             if days:
                 state["before"] = days[0].day.isoformat()
             self._claim.do(partial(self._set_prices, rows=days), **{PRICED: dict(state)})

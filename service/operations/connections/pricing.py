@@ -70,22 +70,20 @@ def cost(line: UsageLine, rates: Any) -> Decimal:
     """Return the dollars of a line at these rates; they are linear in its counts."""
     short_writes = line.cache_write_tokens - line.cache_write_1h_tokens
     uncached = line.prompt_tokens - line.cached_tokens - line.cache_write_tokens
-    counts = (
+    counts: list[tuple[int, Any]] = [
         (uncached, rates.input_usd),
         (line.cached_tokens, rates.cache_read_usd),
         (short_writes, rates.cache_write_usd),
         (line.cache_write_1h_tokens, rates.cache_write_1h_usd),
         (line.completion_tokens, rates.output_usd),
         (line.requests, rates.request_usd),
-        *((count, _rate(rates, name)) for name, count in line.units.items()),
-    )
+    ]
+    for unit, count in line.units.items():
+        rate = rates.own.get(unit, 0.0) if unit in MEASURES else 0.0
+        if unit in _PARTS:  # beyond the rate of the tokens that it is a part of
+            rate = rates.surcharge(unit)
+        counts.append((count, float(rate)))
     return sum((count * _exact(rate) for count, rate in counts if count), Decimal(0))
-
-
-def _rate(rates: Any, unit: str) -> float:
-    if unit in _PARTS:  # beyond the rate of the tokens that it is a part of
-        return float(rates.surcharge(unit))
-    return float(rates.own.get(unit, 0.0)) if unit in MEASURES else 0.0
 
 
 def _length(context: str) -> int:

@@ -2,14 +2,14 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from threading import Event, Thread
 from typing import Final
 
 from redis import RedisError
-from sqlalchemy import Connection, Engine, Row, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from detectors.errors import PriceUpdateError
@@ -198,7 +198,13 @@ class Sweeper:
     def _send_lost(self, connection: Connection) -> int:
         waiting = self._queues.waiting_job_ids(*QUEUE_NAMES)
         sent, taken = 0, set[str]()
-        for page in _queued_pages(connection):
+        after: tuple[datetime, str] | None = None
+        while True:
+            with connection.begin():
+                page = list_queued(connection, older_than_seconds=_FRESH_SECONDS, after=after)
+            if not page:
+                break
+            after = (page[-1].created_at, page[-1].id)
             wake_ups = [WakeUp(row.id, row.source, row.attempts + 1) for row in page]
             existing = self._queues.existing_job_ids([wake_up.job_id for wake_up in wake_ups])
             # A job that exists but isn't waiting was taken by a worker. If it is still so in the
@@ -213,19 +219,6 @@ class Sweeper:
             sent += len(lost)
         self._taken_before = taken
         return sent
-
-
-def _queued_pages(
-    connection: Connection,
-) -> Iterator[Sequence[Row[str, str, int, datetime]]]:
-    after = None
-    while True:
-        with connection.begin():
-            page = list_queued(connection, older_than_seconds=_FRESH_SECONDS, after=after)
-        if not page:
-            return
-        yield page
-        after = (page[-1].created_at, page[-1].id)
 
 
 def run_sweeper(config: Config) -> None:

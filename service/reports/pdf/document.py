@@ -46,9 +46,22 @@ def print_pdf(
         covered = f"{period(first, last)} (UTC)"
     file = BytesIO()
     title = f"{_TITLE} for {name}" if name else _TITLE
-    footer = _footer(" · ".join(filter(None, (f"Tallystick · {title}", covered))))
+    line = " · ".join(filter(None, (f"Tallystick · {title}", covered)))
+    shown = fitted(line, TEXT_WIDTH - _NUMBER_WIDTH, _SMALL)
+
+    def draw_footer(canvas: _NumberedCanvas, _template: Any) -> None:
+        canvas.begin_artifact()
+        canvas.saveState()
+        canvas.setStrokeColor(LINE)
+        canvas.line(MARGIN, _FOOTER_Y + 11, PAGE[0] - MARGIN, _FOOTER_Y + 11)
+        _set_small_print(canvas)
+        canvas.drawString(MARGIN, _FOOTER_Y, shown)
+        canvas.restoreState()
+        canvas.draw_number()
+        canvas.end_artifact()
+
     subject = ", ".join(filter(None, (short_title(report.audit), covered)))
-    template = _Document(file, title=title, subject=subject, dated_at=dated_at, on_page=footer)
+    template = _Document(file, title=title, subject=subject, dated_at=dated_at, on_page=draw_footer)
     parts = story(report, name=name, period=covered, rules_url=rules_url)
     template.build(parts, canvasmaker=_NumberedCanvas)
     return file.getvalue()
@@ -120,20 +133,3 @@ class _Document(BaseDocTemplate):  # type: ignore[misc]  # reportlab has no type
             key, text, level = outline
             self.canv.bookmarkPage(key)
             self.canv.addOutlineEntry(text, key, level, closed=False)
-
-
-def _footer(text: str) -> Callable[[Any, Any], None]:
-    shown = fitted(text, TEXT_WIDTH - _NUMBER_WIDTH, _SMALL)
-
-    def draw(canvas: _NumberedCanvas, _template: Any) -> None:
-        canvas.begin_artifact()
-        canvas.saveState()
-        canvas.setStrokeColor(LINE)
-        canvas.line(MARGIN, _FOOTER_Y + 11, PAGE[0] - MARGIN, _FOOTER_Y + 11)
-        _set_small_print(canvas)
-        canvas.drawString(MARGIN, _FOOTER_Y, shown)
-        canvas.restoreState()
-        canvas.draw_number()
-        canvas.end_artifact()
-
-    return draw

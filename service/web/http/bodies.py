@@ -173,16 +173,21 @@ def _load(file: BinaryIO) -> bytes | memoryview:
     file.seek(0)
     if size <= SPOOLED_BYTES:
         return file.read()
+    _take_memory(size)
+    return memoryview(mmap(file.fileno(), size, access=ACCESS_READ))
+
+
+def _take_memory(size: int) -> None:
+    """Take memory until the end of the request; raise `UnavailableError` if none gets free."""
     memory = cast(Shares, current_app.extensions[_MEMORY])
     if memory.take(size):
-        g.body_bytes = size  # until the end of the request
-    else:
-        with without_slot():
-            if not memory.take(size, WAIT_SECONDS):
-                REFUSED_BODIES.labels("memory").inc()
-                raise UnavailableError
-            g.body_bytes = size  # before the wait for a slot, which can fail
-    return memoryview(mmap(file.fileno(), size, access=ACCESS_READ))
+        g.body_bytes = size
+        return
+    with without_slot():
+        if not memory.take(size, WAIT_SECONDS):
+            REFUSED_BODIES.labels("memory").inc()
+            raise UnavailableError
+        g.body_bytes = size  # before the wait for a slot, which can fail
 
 
 def _unpack(packed: BinaryIO, decoder: "zlib._Decompress") -> Iterator[bytes]:

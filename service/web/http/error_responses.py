@@ -76,15 +76,24 @@ class Described(NamedTuple):
 
 def register_error_handlers(app: Flask) -> None:
     app.register_error_handler(ServiceError, _on_service_error)
-    app.register_error_handler(DetectorError, _on_detector_error)
     app.register_error_handler(OperationalError, _on_database_error)
     app.register_error_handler(InterfaceError, _on_database_error)
     app.register_error_handler(DBAPIError, _on_database_error)
     app.register_error_handler(PoolTimeoutError, _on_database_error)
     app.register_error_handler(PendingRollbackError, _on_database_error)
-    app.register_error_handler(BlobError, _on_storage_error)
     app.register_error_handler(HTTPException, on_http_exception)
     app.register_error_handler(Exception, _on_unexpected_error)
+
+    @app.errorhandler(DetectorError)
+    def on_detector_error(error: DetectorError) -> Response:
+        described = describe_error(error)
+        return _on_unexpected_error(error) if described is None else _respond(described)
+
+    @app.errorhandler(BlobError)
+    def on_storage_error(error: BlobError) -> Response:
+        if isinstance(error, BlobNotFoundError):
+            return _on_unexpected_error(error)
+        return _on_service_error(_unavailable(error))
 
 
 def wants_page() -> bool:
@@ -162,17 +171,6 @@ def _respond(described: Described) -> Response:
 
 def _on_service_error(error: ServiceError) -> Response:
     return _respond(Described(error.status, error.message, error.headers, error.details))
-
-
-def _on_detector_error(error: DetectorError) -> Response:
-    described = describe_error(error)
-    return _on_unexpected_error(error) if described is None else _respond(described)
-
-
-def _on_storage_error(error: BlobError) -> Response:
-    if isinstance(error, BlobNotFoundError):
-        return _on_unexpected_error(error)
-    return _on_service_error(_unavailable(error))
 
 
 def _on_database_error(error: Exception) -> Response:

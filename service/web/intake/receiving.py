@@ -129,17 +129,17 @@ class FileSink:
 
     def take(self, event: Event) -> None:
         """Take headers and bytes; refuse any part except those that are expected."""
-        if isinstance(event, Data) and self._field is None:
+        if isinstance(event, Data) and self._field is not None:
+            self._field += event.data
+            if len(self._field) > MAX_FIELD_BYTES:
+                _ = self.label
+                raise InvalidRequestError(_EXPECTED)
+        elif isinstance(event, Data):
             self.size += len(event.data)
             if self.size > self._max_bytes:
                 raise PayloadTooLargeError(f"The file must be at most {self._max_bytes:,} bytes.")
             self._hash.update(event.data)
             self._stream.write(event.data)
-        elif isinstance(event, Data):
-            self._field += event.data
-            if len(self._field) > MAX_FIELD_BYTES:
-                _ = self.label
-                raise InvalidRequestError(_EXPECTED)
         elif isinstance(event, Field):
             self._open_field(event.name)
         elif isinstance(event, File):

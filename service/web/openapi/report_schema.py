@@ -1,6 +1,5 @@
 """The schemas of the report document for /openapi.json, generated from its types."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -123,23 +122,19 @@ REPORT_REFERENCE: Final = {"$ref": "#/components/schemas/ReportDocument"}
 def report_schemas() -> dict[str, Any]:
     """Return the document's schemas by name, with a prefix that keeps the names unique."""
     _, components = msgspec.json.schema_components([Report], ref_template="{name}")
-    return {
-        _name(name): _described(_in_openapi(schema), _WORDS.get(name, {}))
-        for name, schema in components.items()
-    }
-
-
-def _described(schema: dict[str, Any], words: Mapping[str, str]) -> dict[str, Any]:
-    properties = {
-        name: {**field, "description": words[name]} if name in words else field
-        for name, field in schema["properties"].items()
-    }
-    described = {**schema, "properties": properties}
-    if "floor_usd" in properties:
-        # Each detector's thresholds.
-        kinds = [{"type": "number"}, {"type": "array", "items": {"type": "integer"}}]
-        described["additionalProperties"] = {"anyOf": kinds}
-    return described
+    schemas = {}
+    for name, raw in components.items():
+        schema, words = _in_openapi(raw), _WORDS.get(name, {})
+        properties = {
+            field: {**shape, "description": words[field]} if field in words else shape
+            for field, shape in schema["properties"].items()
+        }
+        schemas[_name(name)] = described = {**schema, "properties": properties}
+        if "floor_usd" in properties:
+            # Each detector's thresholds.
+            kinds = [{"type": "number"}, {"type": "array", "items": {"type": "integer"}}]
+            described["additionalProperties"] = {"anyOf": kinds}
+    return schemas
 
 
 def _name(name: str) -> str:

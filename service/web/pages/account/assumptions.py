@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import redirect, render_template, request, url_for
 
-from detectors.contract import ASSUMPTIONS, Assumption, read_assumptions
+from detectors.contract import ASSUMPTIONS, read_assumptions
 from detectors.wording.assumptions import read_typed, unit_name, write_typed, write_value
 from detectors.wording.names import introduce_detectors
 from service.models.audits.audit_settings import find_settings, save_assumptions
@@ -57,10 +57,13 @@ def reset() -> Any:
 
 
 def _show(typed: Mapping[str, str], problems: Mapping[str, str], *, is_saved: bool = False) -> str:
-    rows = [
-        (each, unit_name(each), typed[each.name], _hint(each), problems.get(each.name, ""))
-        for each in ASSUMPTIONS
-    ]
+    rows = []
+    for each in ASSUMPTIONS:
+        hint = f"Default: {write_value(each, each.default)}."
+        if lowest := each.limits[0]:
+            hint += f" Minimum: {write_value(each, lowest)}."
+        problem = problems.get(each.name, "")
+        rows.append((each, unit_name(each), typed[each.name], hint, problem))
     known, groups = introduce_detectors(), []
     for code, some in groupby(rows, lambda row: row[0].detector):
         named = (known[name].name for name in known if name.startswith(f"{code}_"))
@@ -68,9 +71,3 @@ def _show(typed: Mapping[str, str], problems: Mapping[str, str], *, is_saved: bo
     return render_template(
         "pages/account/assumptions.html", groups=groups, problems=problems, is_saved=is_saved
     )
-
-
-def _hint(assumption: Assumption) -> str:
-    default = f"Default: {write_value(assumption, assumption.default)}."
-    lowest, _ = assumption.limits
-    return f"{default} Minimum: {write_value(assumption, lowest)}." if lowest else default

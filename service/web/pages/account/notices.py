@@ -9,7 +9,6 @@ from werkzeug import Response
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.identity.security_events import EventKind
 from service.models.notices.deliveries import (
-    NoticeDelivery,
     list_deliveries,
     post_test,
     resend_delivery,
@@ -61,11 +60,18 @@ blueprint = PrivatePages("notices", __name__, url_prefix="/settings/notices")
 @require_visitor
 def home() -> str:
     session, account_id = get_session(), current_caller().account_id
-    deliveries = list_deliveries(session, account_id)
+    rows = []
+    for each in list_deliveries(session, account_id):
+        # The last response, or what happened instead of one.
+        said = str(each.status_code or "")
+        if each.error is not None and each.error not in ("RejectedError", "GoneError"):
+            words = _ERROR_WORDS.get(each.error, "Couldn't connect")
+            said = f"{words} ({said})" if said else words
+        rows.append((each, each.target, said))
     return render_template(
         "pages/notices/home.html",
         targets=list_targets(session, account_id),
-        rows=[(each, each.target, _describe(each)) for each in deliveries],
+        rows=rows,
         kinds=KIND_WORDS,
         max_targets=MAX_TARGETS,
         is_sent="sent" in request.args,
@@ -173,11 +179,3 @@ def _show_form(problem: str = "") -> str:
         typed=typed,
         problem=problem,
     )
-
-
-def _describe(delivery: NoticeDelivery) -> str:
-    """Return the last response, or what happened instead of one."""
-    if delivery.error is None or delivery.error in ("RejectedError", "GoneError"):
-        return str(delivery.status_code or "")
-    words = _ERROR_WORDS.get(delivery.error, "Couldn't connect")
-    return f"{words} ({delivery.status_code})" if delivery.status_code else words
