@@ -19,8 +19,8 @@ def write_weekly_digest(
     site = config.base_url
     spend, previous = (Decimal(parameters[name]) for name in ("spend_usd", "previous_usd"))
     first, last = (date.fromisoformat(parameters[name]) for name in ("first", "last"))
-    gap: str = parameters.get("gap", "")  # mails of an earlier release have none
-    compared = realized = ""
+    gap: str = parameters.get("gap", "")  # mails of an earlier release don't know it
+    compared = plan = changes = realized = ""
     if gap:
         compared = f"{gap}." if spend else ""
     elif spend or previous:
@@ -29,13 +29,23 @@ def write_weekly_digest(
         names = ("realized_usd", "realized_total_usd")
         week, total = (usd(Decimal(parameters[name])) for name in names)
         realized = f"Realized savings: {week} this week, {total} since your fixes."
+    if calls := parameters.get("plan_calls"):  # nor do they know these
+        whose, are = ("its", "is") if calls == 1 else ("their", "are")
+        value = usd(Decimal(parameters["plan_value_usd"]))
+        worth = f"{counted(calls, 'call')} {are} included in a plan: {whose} value is {value}"
+        plan = f"Plan usage: {worth}. No other figure counts it."
+    counts = {name: parameters[name] for name in ("new", "returned", "fixed") if parameters[name]}
+    if counts:
+        noun = counted(sum(counts.values()), "finding").partition(" ")[2].capitalize()
+        listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        changes = f"{noun} this week: {listed}."
     words = {
         "headline": f"You spent {usd(spend)} last week",
         "week": f"{day(first)} to {day(last)}, in UTC",
         "compared": compared,
-        "plan": _describe_plan(parameters),
+        "plan": plan,
         "findings": [_describe_finding(each) for each in parameters["findings"]],
-        "changes": _describe_changes(parameters),
+        "changes": changes,
         "realized": realized,
         "budgets": [describe_budget(each) for each in parameters["budgets"]],
         "dashboard_url": f"{site}/dashboard",
@@ -46,17 +56,6 @@ def write_weekly_digest(
     }
     share = "–" if gap else change(spend, previous)
     return f"Your week: {usd(spend)}{'' if share == '–' else f' ({share})'}", words
-
-
-def _describe_plan(parameters: Mapping[str, Any]) -> str:
-    """Return what calls of a plan are worth; mails of an earlier release don't know."""
-    calls = parameters.get("plan_calls")
-    if not calls:
-        return ""
-    whose, are = ("its", "is") if calls == 1 else ("their", "are")
-    value = usd(Decimal(parameters["plan_value_usd"]))
-    worth = f"{counted(calls, 'call')} {are} included in a plan: {whose} value is {value}"
-    return f"Plan usage: {worth}. No other figure counts it."
 
 
 class _Listed(NamedTuple):
@@ -82,13 +81,3 @@ def _describe_finding(finding: Mapping[str, Any]) -> str:
     )
     source = ", from provider totals" if listed.detector == PROVIDER_TOTALS else ""
     return f"{action(listed, has_labels=False)}: {worth}, {listed.confidence.lower()}{source}"
-
-
-def _describe_changes(parameters: Mapping[str, Any]) -> str:
-    counts = ((parameters[name], name) for name in ("new", "returned", "fixed"))
-    known = [f"{count:,} {name}" for count, name in counts if count]
-    if not known:
-        return ""
-    total = sum(parameters[name] for name in ("new", "returned", "fixed"))
-    noun = counted(total, "finding").partition(" ")[2]
-    return f"{noun.capitalize()} this week: {', '.join(known)}."

@@ -1,6 +1,6 @@
 """Compare two audits or two periods of an account, for pages, the API and the command line."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
@@ -172,6 +172,14 @@ def compare_periods(session: Session, account_id: str, periods: Periods, *, limi
     )
     rows = compare_findings(session, account_id, periods, limit)
     used = _find_used(session, account_id, periods[1], [row.finding for row in rows])
+    notes = [*([f"{gap}."] if gap else []), *describe_lengths(*spans)]
+    if any(period.first <= utc_now().date() <= period.last for period in periods):
+        notes.append("Today is not over yet (UTC).")
+    known = find_first_day(session, account_id)
+    if known is not None and known > before.first:  # before the first audit's window
+        notes.append(
+            f"Findings are known by day since {day(known)}; earlier days count as without any."
+        )
     days = [span.days if is_per_day(*spans) else 1 for span in spans]
     found = [_measure(row, days, has_traffic=row.finding.id in used) for row in rows]
     return Compared(
@@ -187,22 +195,9 @@ def compare_periods(session: Session, account_id: str, periods: Periods, *, limi
                 -max(each.before_usd, each.after_usd),
             ),
         ),
-        notes=(
-            *([f"{gap}."] if gap else []),
-            *describe_lengths(*spans),
-            *_describe_days(session, account_id, periods),
-        ),
+        notes=tuple(notes),
         gap=gap,
     )
-
-
-def _describe_days(session: Session, account_id: str, periods: Periods) -> Iterator[str]:
-    """Say which days are incomplete: today, and those before the first audit's window."""
-    if any(period.first <= utc_now().date() <= period.last for period in periods):
-        yield "Today is not over yet (UTC)."
-    known = find_first_day(session, account_id)
-    if known is not None and known > periods[0].first:
-        yield f"Findings are known by day since {day(known)}; earlier days count as without any."
 
 
 def _span(period: Period, calls: int, usd: Decimal) -> Span:

@@ -78,6 +78,11 @@ def _make_route(
     # The fraction of a call is a chance, so that growth shows in small counts.
     times = 3 if is_looping else _UNUSUAL if is_unusual else 1
     count = int(usual * times + chance.random())
+    sent = 1  # as often as a client repeats a call
+    if name == FIXED_ROUTE and number < FIXED_ON:
+        sent = _FIXED_TIMES
+    elif name == RETURNED_ROUTE and number not in PAUSED:
+        sent = _RETURNED_TIMES
     midnight = datetime.combine(day, time(), UTC)
     for index in range(count):
         seconds = (index + chance.random()) * 80_000 / max(count, 1)
@@ -93,7 +98,7 @@ def _make_route(
             tokens //= 2
         is_short = name == SHORT_ROUTE or is_looping
         answer = chance.randrange(*((20, 90) if is_short else (300, 1_200)))
-        for repeat in range(_times_sent(name, number)):
+        for repeat in range(sent):
             yield UsageRecordV2(
                 ts=midnight + timedelta(seconds=round(seconds, 3) + 2 * repeat),
                 provider=provider,
@@ -113,12 +118,6 @@ def _in_bursts(index: int, count: int, size: int, pause: int) -> float:
     """Return the second of a call that comes with others."""
     bursts = -(-count // size)
     return _MORNING + index // size * _DAY_SECONDS / bursts + index % size * pause
-
-
-def _times_sent(route: str, number: int) -> int:
-    if route == FIXED_ROUTE and number < FIXED_ON:
-        return _FIXED_TIMES
-    return _RETURNED_TIMES if route == RETURNED_ROUTE and number not in PAUSED else 1
 
 
 # The prompts of these begin with as many equal levels; the others send no hashes.

@@ -66,22 +66,23 @@ def make_stub(world: World) -> Stub:
             is_wanted = all(getattr(moment, name) == value for name, value in wanted.items())
             if moment <= today and moment.year == year and is_wanted:
                 groups[row["model"], row["sku"]].append(row)
+        items = []
+        for (model, sku), rows in groups.items():
+            gross, included = (sum(row[name] for row in rows) for name in ("credits", "included"))
+            items.append(
+                {
+                    **{"product": "Copilot", "sku": sku, "model": model, "unitType": "ai-credits"},
+                    **{"pricePerUnit": 0.01, "grossQuantity": gross, "grossAmount": gross / 100},
+                    **{"discountQuantity": included, "discountAmount": included / 100},
+                    **{"netQuantity": gross - included, "netAmount": (gross - included) / 100},
+                }
+            )
         return Answer(
             {
                 "timePeriod": {"year": year, **wanted},
                 "organization": organization,
-                "usageItems": [_item(*labels, rows) for labels, rows in groups.items()],
+                "usageItems": items,
             }
         )
 
     return Stub(answer)
-
-
-def _item(model: str, sku: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    gross, included = (sum(row[name] for row in rows) for name in ("credits", "included"))
-    return {
-        **{"product": "Copilot", "sku": sku, "model": model, "unitType": "ai-credits"},
-        **{"pricePerUnit": 0.01, "grossQuantity": gross, "grossAmount": gross / 100},
-        **{"discountQuantity": included, "discountAmount": included / 100},
-        **{"netQuantity": gross - included, "netAmount": (gross - included) / 100},
-    }

@@ -50,7 +50,20 @@ class Result:
 
 def publish_reports(connection: Connection, results: Sequence[Result]) -> set[Claim]:
     """Mark the audits done and replace their reports; return the claims that held their audits."""
-    held = finish_each(connection, {result.claim: _totals(result) for result in results})
+    totals: dict[Claim, dict[str, Any]] = {}
+    for result in results:
+        audit = result.report.audit
+        totals[result.claim] = {
+            "frame_key": result.claim.frame_key if result.frame else None,
+            "frame_bytes": result.frame.size if result.frame else None,
+            "findings_count": len(result.report.findings),
+            "priced_findings": sum(has_savings(each) for each in result.report.findings),
+            "window_start": _moment(audit.window_start),
+            "included_calls": audit.included_calls or 0,
+            "projection": audit.projection or None,
+            **{name: getattr(audit, name) for name in COPIED},
+        }
+    held = finish_each(connection, totals)
     published = [result for result in results if result.claim in held]
     if published:
         ids = [result.claim.audit_id for result in published]
@@ -70,20 +83,6 @@ def publish_reports(connection: Connection, results: Sequence[Result]) -> set[Cl
         # The database's time, as the audit's end, which a failed recalculation restores from it.
         connection.execute(insert(ReportRow).values(created_at=func.now()), documents)
     return held
-
-
-def _totals(result: Result) -> dict[str, Any]:
-    audit = result.report.audit
-    return {
-        "frame_key": result.claim.frame_key if result.frame else None,
-        "frame_bytes": result.frame.size if result.frame else None,
-        "findings_count": len(result.report.findings),
-        "priced_findings": sum(has_savings(each) for each in result.report.findings),
-        "window_start": _moment(audit.window_start),
-        "included_calls": audit.included_calls or 0,
-        "projection": audit.projection or None,
-        **{name: getattr(audit, name) for name in COPIED},
-    }
 
 
 def _moment(value: str | None) -> datetime | None:

@@ -63,44 +63,40 @@ def compare_agents(
     """Compare what agents counted in these months with the account's calls."""
     if not months:
         return []
-    known = Known(connection, account_id)
-    return [_compare(connection, account_id, agent, month, known) for month, agent in months]
-
-
-def _compare(
-    connection: Connection, account_id: str, agent: str, month: date, known: Known
-) -> AgentMonth:
-    # With a day more on both sides: what ends after midnight may be of calls before.
-    days, providers = (month - DAY, month_end(month).date()), AGENTS[agent][1]
-    canonical = known.canonical(providers[0], days[1])
-    cells: dict[Key, Cell] = defaultdict(Cell)
-    found = AgentMonth(agent, month=month)
-    for day, model, *counts, usd in list_agent_totals(connection, account_id, agent, days):
-        cell = cells[day, canonical(model)]
-        cell.reported = tuple(map(add, cell.reported, counts))
-        found.estimated_usd += usd if days[0] < day < days[1] else 0
-    for day, model, *counts in list_held(connection, account_id, providers, days):
-        cell = cells[day, canonical(model)]
-        cell.counted = tuple(map(add, cell.counted, counts))
-    covered, _beyond = find_covered(cells)
-    by_day: dict[str, AgentLine] = {}
-    by_model: dict[str, AgentLine] = {}
-    for (day, model), cell in sorted(cells.items()):
-        own = _tokens(cell.reported)
-        if not own or day in days:  # of days on which the agent sent no metrics, or of other months
-            continue
-        lines = (
-            found,
-            by_day.setdefault(str(day), AgentLine(str(day))),
-            by_model.setdefault(model, AgentLine(model)),
-        )
-        for line in lines:
-            line.own_tokens += own
-            line.held_tokens += _tokens(cell.counted)
-            line.covered_tokens += _tokens(covered[day, model])
-    found.days = [*by_day.values()]
-    found.models = sorted(by_model.values(), key=lambda line: -line.own_tokens)
-    return found
+    known, compared = Known(connection, account_id), list[AgentMonth]()
+    for month, agent in months:
+        # With a day more on both sides: what ends after midnight may be of calls before.
+        days, providers = (month - DAY, month_end(month).date()), AGENTS[agent][1]
+        canonical = known.canonical(providers[0], days[1])
+        cells: dict[Key, Cell] = defaultdict(Cell)
+        found = AgentMonth(agent, month=month)
+        for day, model, *counts, usd in list_agent_totals(connection, account_id, agent, days):
+            cell = cells[day, canonical(model)]
+            cell.reported = tuple(map(add, cell.reported, counts))
+            found.estimated_usd += usd if days[0] < day < days[1] else 0
+        for day, model, *counts in list_held(connection, account_id, providers, days):
+            cell = cells[day, canonical(model)]
+            cell.counted = tuple(map(add, cell.counted, counts))
+        covered, _beyond = find_covered(cells)
+        by_day, by_model = dict[str, AgentLine](), dict[str, AgentLine]()
+        for (day, model), cell in sorted(cells.items()):
+            own = _tokens(cell.reported)
+            # Of days on which the agent sent no metrics, or of other months.
+            if not own or day in days:
+                continue
+            lines = (
+                found,
+                by_day.setdefault(str(day), AgentLine(str(day))),
+                by_model.setdefault(model, AgentLine(model)),
+            )
+            for line in lines:
+                line.own_tokens += own
+                line.held_tokens += _tokens(cell.counted)
+                line.covered_tokens += _tokens(covered[day, model])
+        found.days = [*by_day.values()]
+        found.models = sorted(by_model.values(), key=lambda line: -line.own_tokens)
+        compared.append(found)
+    return compared
 
 
 def _tokens(counts: Sequence[int]) -> int:

@@ -140,8 +140,19 @@ class FileSink:
                 raise PayloadTooLargeError(f"The file must be at most {self._max_bytes:,} bytes.")
             self._hash.update(event.data)
             self._stream.write(event.data)
+        elif (
+            isinstance(event, Field) and event.name == MAP_FIELD and len(self._mapped) < MAX_MAPPED
+        ):
+            self._field = bytearray()
+            self._mapped.append(self._field)
         elif isinstance(event, Field):
-            self._open_field(event.name)
+            may_have_token = self._check_token is not None and not self._has_file
+            is_expected = event.name in (LABEL_FIELD, PROVIDER_FIELD) or (
+                event.name == TOKEN_FIELD and may_have_token
+            )
+            if event.name in self._fields or not is_expected:
+                raise InvalidRequestError(_EXPECTED)
+            self._field = self._fields[event.name] = bytearray()
         elif isinstance(event, File):
             if self._has_file or event.name != PART_NAME:
                 raise InvalidRequestError(_EXPECTED)
@@ -155,16 +166,6 @@ class FileSink:
         if not self._has_file:
             raise InvalidRequestError(_EXPECTED)
         _ = self.label, self.mapping  # may be wrong
-
-    def _open_field(self, name: str) -> None:
-        if name == MAP_FIELD and len(self._mapped) < MAX_MAPPED:
-            self._field = bytearray()
-            self._mapped.append(self._field)
-            return
-        is_token = name == TOKEN_FIELD and self._check_token is not None and not self._has_file
-        if name in self._fields or not (is_token or name in (LABEL_FIELD, PROVIDER_FIELD)):
-            raise InvalidRequestError(_EXPECTED)
-        self._field = self._fields[name] = bytearray()
 
 
 def copy_file(blocks: Iterable[bytes], boundary: bytes, sink: FileSink) -> None:

@@ -57,7 +57,12 @@ def show(audit_id: str) -> Response:
     if finding_id is not None:
         own = {"has_pages": audit.source == ACCOUNT, "is_batch": audit.source == INGEST}
         return make_response(print_finding(report, finding_id, _calls_url(audit), **own))
-    config = current_config()
+    config, shared = current_config(), None
+    link = find_link(get_session(), audit.id)
+    if link is not None:  # the page says what it is, but never has a link itself
+        days = timedelta(days=config.report_link_days)
+        state = link.state(utc_now() - days)
+        shared = SharedLink(state=state, expires_at=link.issued_at + days, opens=link.opens)
     links = ReportLinks(
         pdf=url_for("audit_pages.pdf", audit_id=audit.id),
         json=url_for("audit_pages.json", audit_id=audit.id),
@@ -72,10 +77,12 @@ def show(audit_id: str) -> Response:
             has_pages=audit.source == ACCOUNT,
         ),
         owned=audit,
-        shared=_find_shared(audit),
+        shared=shared,
         earlier=find_earlier_upload(get_session(), audit),
         # Since the report, if the audit can be recalculated.
-        changes=compare_today(get_session(), audit.account_id)(report) if audit.rerun_key else (),
+        changes=()
+        if audit.rerun_key is None
+        else compare_today(get_session(), audit.account_id)(report),
     )
     return make_response(print_report(report, links))
 
@@ -148,16 +155,6 @@ def _get_report(audit_id: str) -> tuple[Audit, Document]:
     if document is None:
         raise NotFoundError("This audit has no report.")
     return audit, document
-
-
-def _find_shared(audit: Audit) -> SharedLink | None:
-    """Return what the page says of the audit's links; it never has a link itself."""
-    link = find_link(get_session(), audit.id)
-    if link is None:
-        return None
-    days = timedelta(days=current_config().report_link_days)
-    state = link.state(utc_now() - days)
-    return SharedLink(state=state, expires_at=link.issued_at + days, opens=link.opens)
 
 
 def _calls_url(audit: Audit) -> str:

@@ -9,8 +9,8 @@ from threading import Lock, Thread
 from typing import Any, Final, cast
 
 from flask import Flask, current_app, request
-from redis import Redis, RedisError
-from sqlalchemy import Engine, text
+from redis import RedisError
+from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.config import Config
@@ -91,12 +91,30 @@ def init_health(app: Flask, config: Config) -> None:
     blobs: BlobStore = app.extensions["blobs"]
     engine = make_probe_engine(config)
     redis = connect(config)
+
+    def is_database_up() -> bool:
+        try:
+            with engine.connect() as connection:
+                connection.execute(text("SELECT 1"))
+        except SQLAlchemyError:
+            return False
+        return True
+
+    def is_redis_up() -> bool:
+        try:
+            return bool(redis.ping())
+        except (RedisError, OSError):
+            return False
+
+    def is_storage_up() -> bool:
+        try:
+            return blobs.is_usable()
+        except OSError as error:
+            _log.warning("storage_unusable", error_type=type(error).__name__, reason=error.strerror)
+            return False
+
     app.extensions["health"] = Health(
-        {
-            "database": lambda: _is_database_up(engine),
-            "redis": lambda: _is_redis_up(redis),
-            "storage": lambda: _is_storage_up(blobs),
-        }
+        {"database": is_database_up, "redis": is_redis_up, "storage": is_storage_up}
     )
 
 
@@ -143,27 +161,3 @@ def _is_loopback(text: str) -> bool:
 
 def _health() -> Health:
     return cast(Health, current_app.extensions["health"])
-
-
-def _is_database_up(engine: Engine) -> bool:
-    try:
-        with engine.connect() as connection:
-            connection.execute(text("SELECT 1"))
-    except SQLAlchemyError:
-        return False
-    return True
-
-
-def _is_redis_up(redis: Redis) -> bool:
-    try:
-        return bool(redis.ping())
-    except (RedisError, OSError):
-        return False
-
-
-def _is_storage_up(blobs: BlobStore) -> bool:
-    try:
-        return blobs.is_usable()
-    except OSError as error:
-        _log.warning("storage_unusable", error_type=type(error).__name__, reason=error.strerror)
-        return False
