@@ -113,7 +113,12 @@ def stacked_columns(
         for key, amount in amounts.get(days[0] + timedelta(days=at), {}).items():
             sum_of_column[key] = sum_of_column.get(key, _NONE) + amount
     series = tuple(
-        Series(key=key, name=name, kind=_kind(key, at, marks.slots), total=total)
+        Series(
+            key=key,
+            name=name,
+            kind=_OTHERS_KIND if key is None else marks.slots.get(key, at),
+            total=total,
+        )
         for at, (key, name) in enumerate(names.items())
         if (total := sum((each.get(key, _NONE) for each in sums), _NONE)) or key is not None
     )
@@ -167,10 +172,6 @@ def stacked_columns(
             if each.is_open and each.total
         ),
     )
-
-
-def _kind(key: str | None, at: int, slots: Mapping[str, int]) -> int:
-    return _OTHERS_KIND if key is None else slots.get(key, at)
 
 
 def _height(amount: Decimal, top: float) -> str:

@@ -22,7 +22,7 @@ from detectors.cli.agents import (
 from detectors.cli.console import BadInputError, shown
 
 if TYPE_CHECKING:
-    from detectors.agents.sending import Destination
+    pass
 
 _EVERY_SECONDS: Final = 10.0
 
@@ -75,7 +75,13 @@ def watch(
     if is_removed:
         _uninstall(ledger_path, forget=forget)
         return
-    destination = _destination(dsn)
+    destination = None
+    if dsn:
+        from detectors.agents.sending import parse_dsn
+
+        destination = parse_dsn(dsn)
+        if destination is None:
+            raise BadInputError("the DSN must be https://<INGEST_KEY>@<host>")
     if len(label) > 200 or not label.isprintable():
         raise BadInputError("--label has at most 200 characters")
     if is_installed:
@@ -95,17 +101,6 @@ def watch(
             watcher.go_round()
         else:
             watcher.run(every, lambda seconds: not stopped.wait(seconds))
-
-
-def _destination(dsn: str | None) -> "Destination | None":
-    if not dsn:
-        return None
-    from detectors.agents.sending import parse_dsn
-
-    destination = parse_dsn(dsn)
-    if destination is None:
-        raise BadInputError("the DSN must be https://<INGEST_KEY>@<host>")
-    return destination
 
 
 def _install(arguments: list[str], dsn: str) -> None:

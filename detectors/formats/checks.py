@@ -76,27 +76,21 @@ def _find_unclean_optional(columns: Columns, may_hold_control_characters: bool) 
                 if own and own + other > (total or 0)
             }
     if HASHES in columns:
-        rows |= _find_bad_levels(columns)
+        texts = columns[HASHES]
+        if not set(map(len, texts)) <= _LENGTHS_OF_LEVELS or not are_levels(texts):
+            rows |= {
+                row
+                for row, text in enumerate(texts)
+                if len(text) not in _LENGTHS_OF_LEVELS or not are_levels([text])
+            }
+        for name, level in LEVELS_OF_HASHES.items():
+            if any(columns.get(name) or ()):
+                place = slice(level * LEVEL_DIGITS, (level + 1) * LEVEL_DIGITS)
+                both = enumerate(zip(texts, columns[name], strict=True))
+                rows |= {row for row, (text, own) in both if is_other(own, text[place])}
     units = [name for name in UNITS if name in columns]
     found = {row for name in units for row, value in enumerate(columns[name]) if value}
     return rows | {row for row in found if isinstance(_read_row(columns, row), list)}
-
-
-def _find_bad_levels(columns: Columns) -> set[int]:
-    texts = columns[HASHES]
-    rows: set[int] = set()
-    if not set(map(len, texts)) <= _LENGTHS_OF_LEVELS or not are_levels(texts):
-        rows = {
-            row
-            for row, text in enumerate(texts)
-            if len(text) not in _LENGTHS_OF_LEVELS or not are_levels([text])
-        }
-    for name, level in LEVELS_OF_HASHES.items():
-        if any(columns.get(name) or ()):
-            place = slice(level * LEVEL_DIGITS, (level + 1) * LEVEL_DIGITS)
-            both = enumerate(zip(texts, columns[name], strict=True))
-            rows |= {row for row, (text, own) in both if is_other(own, text[place])}
-    return rows
 
 
 def is_other(own: str | None, level: str) -> bool:

@@ -124,7 +124,21 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return {
             "remainders": tuple(remainders),
-            "no_longer_happening": tuple(map(_past_finding, self.past[:_MOST_PAST])),
+            "no_longer_happening": tuple(
+                PastFinding(
+                    detector=impact.detector.id,
+                    kind=impact.kind.name,
+                    route=impact.group.shown_route,
+                    provider=impact.group.provider,
+                    model=impact.group.model,
+                    calls=impact.ever_calls,
+                    confidence=impact.kind.confidence,
+                    first_seen=iso_time(impact.first_us),
+                    last_seen=iso_time(impact.last_us),
+                    observed_cost_impact_usd=impact.ever_usd,
+                )
+                for impact in self.past[:_MOST_PAST]
+            ),
             "other_past_findings": len(self.past[_MOST_PAST:]),
             "wider_limits": tuple(wider),
         }
@@ -148,18 +162,3 @@ def _number(ranked: Sequence[Impact]) -> dict[str, Impact]:
         short = impact.detector.id.partition("_")[0]
         numbered[f"{short}-{counts[impact.detector_index]:0{width}}"] = impact
     return numbered
-
-
-def _past_finding(impact: Impact) -> PastFinding:
-    return PastFinding(
-        detector=impact.detector.id,
-        kind=impact.kind.name,
-        route=impact.group.shown_route,
-        provider=impact.group.provider,
-        model=impact.group.model,
-        calls=impact.ever_calls,
-        confidence=impact.kind.confidence,
-        first_seen=iso_time(impact.first_us),
-        last_seen=iso_time(impact.last_us),
-        observed_cost_impact_usd=impact.ever_usd,
-    )

@@ -37,7 +37,12 @@ class Destination(NamedTuple):
     def is_exposed(self) -> bool:
         """Check whether the key would leave this machine unencrypted."""
         scheme, _, rest = self.url.partition("://")
-        return scheme == "http" and not _is_loopback(rest.partition("/")[0])
+        # The host as it is written: a name that resolves to this machine may change.
+        host = rest.partition("/")[0]
+        name = host[: host.index("]") + 1] if host.startswith("[") else host.partition(":")[0]
+        numbers = name.split(".")
+        is_v4 = len(numbers) == 4 and numbers[0] == "127" and all(map(str.isdigit, numbers))
+        return scheme == "http" and not (is_v4 or name.lower() in ("localhost", "[::1]"))
 
     def __repr__(self) -> str:
         return f"Destination(url={self.url!r})"
@@ -70,14 +75,6 @@ def parse_dsn(text: str) -> Destination | None:
         return None
     base = f"{scheme}://{host}/{path}".rstrip("/")
     return Destination(base, key)
-
-
-def _is_loopback(host: str) -> bool:
-    """Check the host as it is written: a name that resolves to this machine may change."""
-    name = host[: host.index("]") + 1] if host.startswith("[") else host.partition(":")[0]
-    numbers = name.split(".")
-    is_v4 = len(numbers) == 4 and numbers[0] == "127" and all(map(str.isdigit, numbers))
-    return is_v4 or name.lower() == "localhost" or name == "[::1]"
 
 
 def _is_host(host: str) -> bool:

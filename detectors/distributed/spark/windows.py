@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from detectors.contract import AuditedWindow, CallWindow, TrafficWindow
-from detectors.distributed.spark.auditing import Progress, SparkRows, opened
+from detectors.contract import AuditedWindow, CallWindow
+from detectors.distributed.spark.auditing import Progress, opened
 from detectors.distributed.spark.running import Jobs
 from detectors.distributed.spark.tasks import Setting, find_versions
 from detectors.frames.parts import InMemory
@@ -45,7 +45,12 @@ def audit_window(
     with opened(frame, setting, progress) as rows:
         log = of_account(none, rows.valid + window.duplicates, future_calls)
         audited = rows.audit(log, terms.prices, terms.thresholds, keep_calls=False)
-        return to_window(audited, _find_traffic(rows))
+        traffic = None  # of metered calls; those of a plan have none
+        if ends := [end for each in rows.summaries for end in each.ends]:
+            slots = add_slots([table for each in rows.summaries for table in each.slots])
+            first, last_us = min(first for first, _ in ends), max(end for _, end in ends)
+            traffic = window_of(slots, first, last_us)
+        return to_window(audited, traffic)
 
 
 def _measure(frame: Any, window: CallWindow, calls: int) -> tuple[datetime | None, int]:
@@ -63,12 +68,3 @@ def _measure(frame: Any, window: CallWindow, calls: int) -> tuple[datetime | Non
         raise IncompleteFilesError(f"{row['calls']} of {calls} calls")
     last = None if row["last"] is None else EPOCH + timedelta(microseconds=row["last"])
     return last, row["future"]
-
-
-def _find_traffic(rows: SparkRows) -> TrafficWindow | None:
-    """Return when metered calls came; those of a plan have no traffic."""
-    ends = [end for each in rows.summaries for end in each.ends]
-    if not ends:
-        return None
-    slots = add_slots([table for each in rows.summaries for table in each.slots])
-    return window_of(slots, min(first for first, _ in ends), max(last for _, last in ends))

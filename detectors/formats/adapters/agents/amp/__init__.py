@@ -35,8 +35,14 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         at = event.get("timestamp") or usage.get("timestamp") or answer.get("timestamp")
         model = event.get("model") or usage.get("model")
         name = f"amp:{at}:{model}"
+        counts = {name: count for name, count in usage.plain().items() if name not in _COPIES}
+        counts["cacheWriteInputTokens"] = counts.pop("cacheCreationInputTokens", None)
+        tokens = event.inner("tokens")
+        for ours, theirs in (("inputTokens", "input"), ("outputTokens", "output")):
+            if tokens.has(theirs):
+                counts[ours] = tokens.get(theirs)
         yield Sighting(
-            readings=read_usage(_counts(event, usage), dialect="bedrock"),
+            readings=read_usage(counts, dialect="bedrock"),
             moments=(at,),
             models=(model,),
             providers=(),
@@ -73,16 +79,6 @@ def _join(events: list[Row], answers: list[Row]) -> Iterator[tuple[Row, Row]]:
 
 def _key(values: tuple[Any, ...], parts: tuple[int, ...]) -> str:
     return repr([values[part] for part in parts])
-
-
-def _counts(event: Row, usage: Row) -> dict[str, Any]:
-    counts = {name: count for name, count in usage.plain().items() if name not in _COPIES}
-    counts["cacheWriteInputTokens"] = counts.pop("cacheCreationInputTokens", None)
-    tokens = event.inner("tokens")
-    for ours, theirs in (("inputTokens", "input"), ("outputTokens", "output")):
-        if tokens.has(theirs):
-            counts[ours] = tokens.get(theirs)
-    return counts
 
 
 ADAPTER: Final = Adapter(

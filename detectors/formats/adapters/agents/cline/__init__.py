@@ -92,11 +92,12 @@ def _recognizes(row: Row) -> bool:
 
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    at, copied = row.get("ts"), state.get("copied")
     if "messages" in row:
         yield from _read_session(row, state)
     elif row.get("say") in _TOTALS:
         yield TOTALS
-    elif _is_within(row.get("ts"), state.get("copied")):
+    elif copied is not None and type(at) is int and copied[0] <= at <= copied[1]:
         yield REPEATED  # of a session
     elif row.get("say") != "api_req_started" or not any(map(row.inner("text").get, _COUNTS)):
         yield NO_USAGE  # a request that has no answer yet, or none at all
@@ -106,7 +107,9 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
 
 def _request(row: Row, state: State) -> Sighting:
     request, named, at = row.inner("text"), row.inner("modelInfo"), row.get("ts")
-    provider, model = _model_at(at, state.get("models"))
+    provider = model = None
+    if (models := state.get("models")) and type(at) is int:  # each was in use until the next
+        _, provider, model = next((each for each in reversed(models) if each[0] <= at), models[0])
     provider, model = named.get("providerId") or provider, named.get("modelId") or model
     counts, protocol = request.plain(_COUNTS), request.get("apiProtocol")
     moment = find_moment(at)
@@ -172,18 +175,6 @@ def _had_cache(
     return False, moment < until + _UPDATING
 
 
-def _is_within(at: Any, span: tuple[int, int] | None) -> bool:
-    return span is not None and type(at) is int and span[0] <= at <= span[1]
-
-
-def _model_at(at: Any, models: list[tuple[int, Any, Any]] | None) -> tuple[Any, Any]:
-    """Return the provider and model that were in use, of which each holds until the next."""
-    if not models or type(at) is not int:
-        return None, None
-    _, provider, model = next((each for each in reversed(models) if each[0] <= at), models[0])
-    return provider, model
-
-
 def _read_session(row: Row, state: State) -> Iterator[Sighting | str]:
     """Yield the calls of a session; some messages have the sum of several instead.
 
@@ -191,7 +182,7 @@ def _read_session(row: Row, state: State) -> Iterator[Sighting | str]:
     among them has the sum of the task. If no other answer of a run has counts, its last one has
     the sum of the run.
     """
-    route = state.get("route")
+    route, session = state.get("route"), row.get("sessionId")
     if route and row.get("agent") != "lead":
         route += SUBAGENT
     messages = row.items("messages")
@@ -211,25 +202,21 @@ def _read_session(row: Row, state: State) -> Iterator[Sighting | str]:
             yield TOTALS
         else:
             is_by_call = True
-            yield _message(message, row.get("sessionId"), route)
-
-
-def _message(message: Row, session: Any, route: str | None) -> Sighting:
-    metrics, model = message.inner("metrics").plain(), message.inner("modelInfo")
-    cost = metrics.pop("cost", None)
-    # A fork of a session has the IDs and times of its messages.
-    name = f"cline:{message.get('id')}:{message.get('ts')}"
-    return Sighting(
-        readings=read_usage(metrics, dialect="vercel"),
-        moments=(message.get("ts"),),
-        models=(model.get("id"),),
-        providers=(model.get("provider"),),
-        ids=(name,),
-        tags=(route, session),
-        session=session,
-        reported_usd=cost,
-        origin=Origin(name=name),
-    )
+            metrics, model = message.inner("metrics").plain(), message.inner("modelInfo")
+            cost, at = metrics.pop("cost", None), message.get("ts")
+            # A fork of a session has the IDs and times of its messages.
+            name = f"cline:{message.get('id')}:{at}"
+            yield Sighting(
+                readings=read_usage(metrics, dialect="vercel"),
+                moments=(at,),
+                models=(model.get("id"),),
+                providers=(model.get("provider"),),
+                ids=(name,),
+                tags=(route, session),
+                session=session,
+                reported_usd=cost,
+                origin=Origin(name=name),
+            )
 
 
 def beside(path: Path) -> State:
