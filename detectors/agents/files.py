@@ -259,8 +259,15 @@ class _Reader:
         inode, now = self._file.inode.to_bytes(16, "big"), time.time_ns() // 1_000_000
         if mark.head != inode or mark.offset > now:  # another file, or another time
             mark = Mark()
-        for row in _database_rows(self._file.path, mark.offset - _DAY_MS):
-            self._read_line(row)
+        name = f"file:{quote(str(Path(self._file.path).resolve()))}?mode=ro"
+        with closing(sqlite3.connect(name, uri=True, timeout=5)) as database:
+            tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
+            for query in (query for table, query in _QUERIES.items() if table in tables):
+                rows = database.execute(query + _SINCE, (mark.offset - _DAY_MS,))
+                names = [column[0] for column in rows.description]
+                for cells in rows:
+                    if isinstance(cells[-1], str) and '"tokens"' in cells[-1]:
+                        self._read_line(msgspec.json.encode(dict(zip(names, cells, strict=True))))
         self._unread |= Counter(mark.unread)  # of rows that were read twice, one
         return Mark(now, inode, unread=dict(self._unread))
 
@@ -405,17 +412,3 @@ def _load(state: bytes) -> State:
     if "parents" in found:
         found["parents"] = tuple(found["parents"])
     return found
-
-
-def _database_rows(path: str, since: int) -> Iterator[bytes]:
-    """Yield the messages of opencode's database since a time; it is only read."""
-    name = f"file:{quote(str(Path(path).resolve()))}?mode=ro"
-    with closing(sqlite3.connect(name, uri=True, timeout=5)) as database:
-        tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
-        for table, query in _QUERIES.items():
-            if table in tables:
-                rows = database.execute(query + _SINCE, (since,))
-                names = [column[0] for column in rows.description]
-                for cells in rows:
-                    if isinstance(cells[-1], str) and '"tokens"' in cells[-1]:
-                        yield msgspec.json.encode(dict(zip(names, cells, strict=True)))

@@ -216,7 +216,16 @@ class Ledger:
 
         Windows that the service would refuse are dropped.
         """
-        self.database.executemany(_LIMIT, [limit for limit in limits if _is_possible(*limit)])
+        possible = list[Sequence[Any]]()
+        for limit in limits:
+            _, minutes, resets_at, used, peak, *_ = limit
+            if (
+                1 <= minutes <= MOST_MINUTES
+                and _FIRST_SECOND <= resets_at < _LAST_SECOND
+                and 0 <= min(used, peak) <= max(used, peak) <= MOST_PERCENT
+            ):
+                possible.append(limit)
+        self.database.executemany(_LIMIT, possible)
 
     def _resolve(self, touched: set[str], rates: "Rates | None") -> int:
         """Compare the copies of these calls again, and set the calls that they are."""
@@ -259,13 +268,3 @@ class Ledger:
         if abs(now - int(self.get("forgotten") or 0)) > _DAY_US:
             self.forget(now - days * _DAY_US)
             self.put("forgotten", str(now))
-
-
-def _is_possible(
-    _agent: str, minutes: int, resets_at: int, used: float, peak: float, *_: object
-) -> bool:
-    return (
-        1 <= minutes <= MOST_MINUTES
-        and _FIRST_SECOND <= resets_at < _LAST_SECOND
-        and 0 <= min(used, peak) <= max(used, peak) <= MOST_PERCENT
-    )

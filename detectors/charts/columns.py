@@ -164,7 +164,10 @@ def stacked_columns(
         dates=name_some([short_day(start) for start in starts]),
         columns=tuple(columns),
         series=series,
-        before=_line(before, top) if any(before) else "",
+        before="".join(  # a line through the middle of each column
+            f"{'L' if at else 'M'}{at}.5 {_height(each, top)}"
+            for at, each in enumerate(before if any(before) else ())
+        ),
         budget=f"M0 {_height(budget, top)}H{len(columns)}" if budget and budget <= highest else "",
         open_bars="".join(
             f"M{at}.12 {_height(each.total, top)}h.76V{HEIGHT}h-.76z"
@@ -176,13 +179,6 @@ def stacked_columns(
 
 def _height(amount: Decimal, top: float) -> str:
     return pixels(HEIGHT - float(amount) / top * HEIGHT)
-
-
-def _line(amounts: Sequence[Decimal], top: float) -> str:
-    """Return a line through the middle of each column."""
-    return "".join(
-        f"{'L' if at else 'M'}{at}.5 {_height(each, top)}" for at, each in enumerate(amounts)
-    )
 
 
 def outline_columns(

@@ -278,7 +278,25 @@ def blocks(
                 found = [block for block in found if block.is_active(now)]
             if recent:
                 found = [block for block in found if block.end > now - 3 * 86_400]
-            rows = [_block(block, now) for block in found]
+            rows = list[dict[str, Any]]()
+            for block in found:
+                row = {
+                    "start": _iso(block.start * 1_000_000),
+                    "end": _iso(block.end * 1_000_000),
+                    "active": block.is_active(now),
+                    **_figures(block.sums),
+                    "models": sorted(block.models),
+                }
+                if row["active"]:
+                    tokens, value, billed = block.rates(now)
+                    row |= {"tokens_per_minute": round(tokens)}
+                    row |= {"value_usd_per_minute": round(value, 6)}
+                    row |= {"billed_usd_per_minute": round(billed, 6)}
+                    tokens, value, billed = block.projected(now)
+                    row |= {"projected_tokens": round(tokens)}
+                    row |= {"projected_value_usd": round(value, 6)}
+                    row |= {"projected_billed_usd": round(billed, 6)}
+                rows.append(row)
             with standard_output():
                 if options["as_json"]:
                     click.echo(json.dumps({"blocks": rows}, indent=2))
@@ -300,24 +318,6 @@ def blocks(
             show()
 
 
-def _block(block: views.Block, now: float) -> dict[str, Any]:
-    row = {
-        "start": _iso(block.start * 1_000_000),
-        "end": _iso(block.end * 1_000_000),
-        "active": block.is_active(now),
-        **_figures(block.sums),
-        "models": sorted(block.models),
-    }
-    if row["active"]:
-        tokens, value, billed = block.rates(now)
-        row |= {"tokens_per_minute": round(tokens), "value_usd_per_minute": round(value, 6)}
-        row |= {"billed_usd_per_minute": round(billed, 6)}
-        tokens, value, billed = block.projected(now)
-        row |= {"projected_tokens": round(tokens), "projected_value_usd": round(value, 6)}
-        row |= {"projected_billed_usd": round(billed, 6)}
-    return row
-
-
 @agents.command()
 @with_options(*_choice, *_output[:1], ledger_option, _offline)
 @rare_collections()
@@ -332,24 +332,20 @@ def findings(ledger_path: Path | None, as_json: bool, **options: Any) -> None:
         total = views.total_of(views.sum_calls(ledger, "monthly", choice)).sums
     with standard_output():
         if as_json:
-            rows = {
-                name: [_finding(each) for each in kind] for name, kind in found._asdict().items()
-            }
-            document = {**rows, "total": _figures(total), "not_read": problems}
+            document: dict[str, Any] = {name: [] for name in found._fields}
+            for name, kind in found._asdict().items():
+                for each in kind:
+                    row = {**vars(each), "at": _iso(each.at * 1_000_000)}
+                    dollars = {key: row[key] for key in row if "usd" in key}
+                    row |= {key: value and round(value, 6) for key, value in dollars.items()}
+                    document[name].append(row)
+            document |= {"total": _figures(total), "not_read": problems}
             click.echo(json.dumps(document, indent=2))
         else:
             from detectors.cli.agent_tables import print_findings
 
             print_findings(found, total, options["zone"])
     _warn(problems)
-
-
-def _finding(found: Any) -> dict[str, Any]:
-    row = {**vars(found), "at": _iso(found.at * 1_000_000)}
-    return {
-        name: round(value, 6) if "usd" in name and value is not None else value
-        for name, value in row.items()
-    }
 
 
 @agents.command()

@@ -73,7 +73,13 @@ def watch(
     if context.invoked_subcommand is not None:
         return
     if is_removed:
-        _uninstall(ledger_path, forget=forget)
+        existed = uninstall(os.environ, Path.home())
+        click.echo("Removed the unit." if existed else "There was no unit.")
+        if forget:
+            path = ledger_path or data_folder(os.environ, Path.home()) / LEDGER
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{path}{suffix}").unlink(missing_ok=True)
+            click.echo(f"Deleted the ledger {shown(path)}.")
         return
     destination = None
     if dsn:
@@ -114,16 +120,6 @@ def _install(arguments: list[str], dsn: str) -> None:
     click.echo(f"Installed {shown(path)}: it runs now and at sign-in.")
     if not dsn:
         click.echo("Without a DSN, calls stay in the ledger on this machine.")
-
-
-def _uninstall(ledger_path: Path | None, *, forget: bool) -> None:
-    existed = uninstall(os.environ, Path.home())
-    click.echo("Removed the unit." if existed else "There was no unit.")
-    if forget:
-        path = ledger_path or data_folder(os.environ, Path.home()) / LEDGER
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{path}{suffix}").unlink(missing_ok=True)
-        click.echo(f"Deleted the ledger {shown(path)}.")
 
 
 @watch.command()

@@ -31,7 +31,7 @@ _REPORTED_PCT: Final = 2  # that a source's costs may differ from ours
 
 def warnings(report: Report) -> list[str]:
     audit = report.audit
-    found = [*_rows(report), *_skipped(report.data_quality), caution(audit), *_prices(report)]
+    found = [*_rows(report), caution(audit), *_prices(report)]
     if audit.outlier_calls:
         times = ", ".join(dict.fromkeys(day(each) for each in sorted(audit.outlier_times)))
         is_ = "is" if audit.outlier_calls == 1 else "are"
@@ -111,26 +111,21 @@ def measures(report: Report) -> list[tuple[str, str]]:
 
 def _rows(report: Report) -> Iterator[str]:
     audit = report.audit
-    rows = report.invalid_rows
-    if not rows.count:
-        return
+    rows, quality = report.invalid_rows, report.data_quality
     because = f" Most common reason: {rows.main_reason}." if rows.main_reason else ""
-    if audit.valid_pct < report.thresholds.warn_valid_pct:
+    if rows.count and audit.valid_pct < report.thresholds.warn_valid_pct:
         yield (
             f"Only {percent(audit.valid_pct)} of the rows could be read. The figures exclude the "
             f"others.{because}"
         )
-    else:
+    elif rows.count:
         are = "is" if rows.count == 1 else "are"
         yield f"{counted(rows.count, 'row')} could not be read and {are} excluded.{because}"
-
-
-def _skipped(quality: DataQuality | None) -> Iterator[str]:
     if quality is not None and quality.skipped_rows:
-        rows = sum(each.rows for each in quality.skipped_rows)
-        is_no = "is no call" if rows == 1 else "are no calls"
-        reasons = [f"{number(each.rows)} {each.reason}" for each in quality.skipped_rows]
-        yield f"{counted(rows, 'row')} {is_no} to bill and not in any figure: {'; '.join(reasons)}."
+        skipped = sum(each.rows for each in quality.skipped_rows)
+        is_no = "is no call" if skipped == 1 else "are no calls"
+        reasons = "; ".join(f"{number(each.rows)} {each.reason}" for each in quality.skipped_rows)
+        yield f"{counted(skipped, 'row')} {is_no} to bill and not in any figure: {reasons}."
 
 
 def _prices(report: Report) -> Iterator[str]:

@@ -41,27 +41,24 @@ class tag:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._entered.set(_without(self._entered.get(), self))
+        # Leave the innermost entry of this tag.
+        entry, above = self._entered.get(), list[_Entry]()
+        while entry is not None and entry[2] is not self:
+            above.append(entry)
+            entry = entry[1]
+        if entry is None:  # entered in another context
+            inner = above[0] if above else None
+        else:
+            inner = entry[1]
+            for label, _, other in reversed(above):
+                inner = (label, inner, other)
+        self._entered.set(inner)
 
     def __call__(self, function: _Function) -> _Function:
         # `inspect`, which it needs, would take longer to import than all the rest together.
         from tallystick.labels.decorating import decorate
 
         return decorate(self, function)
-
-
-def _without(entry: _Entry | None, owner: object) -> _Entry | None:
-    """Return the entries without the innermost of this owner."""
-    above: list[_Entry] = []
-    while entry is not None and entry[2] is not owner:
-        above.append(entry)
-        entry = entry[1]
-    if entry is None:  # entered in another context
-        return above[0] if above else None
-    inner: _Entry | None = entry[1]
-    for label, _, other in reversed(above):
-        inner = (label, inner, other)
-    return inner
 
 
 class session(tag):

@@ -69,21 +69,19 @@ def parse_dsn(text: str) -> Destination | None:
     is_plain = text.isascii() and text.strip().isprintable() and " " not in text.strip()
     if scheme not in ("https", "http") or not (key and at and is_plain):
         return None
-    if not _is_host(host) or any(mark in address for mark in "@?#"):
+    # A name or an address, IPv6 in brackets, with or without a port.
+    name, bracket, port = host.rpartition("]")
+    if bracket:
+        is_host = name.startswith("[") and len(name) > 1
+    else:
+        name, colon, port = host.partition(":")
+        is_host, port = bool(name), colon + port
+    if not is_host or not _is_port(port) or any(mark in address for mark in "@?#"):
         return None
     if any(mark in key for mark in ":/?#[]@\\\"'"):
         return None
     base = f"{scheme}://{host}/{path}".rstrip("/")
     return Destination(base, key)
-
-
-def _is_host(host: str) -> bool:
-    """A name or an address, IPv6 in brackets, with or without a port."""
-    name, bracket, after = host.rpartition("]")
-    if bracket:
-        return name.startswith("[") and len(name) > 1 and _is_port(after)
-    name, colon, port = host.partition(":")
-    return bool(name) and _is_port(colon + port)
 
 
 def _is_port(text: str) -> bool:

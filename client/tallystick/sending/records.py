@@ -88,12 +88,17 @@ def write_record(noted: Noted) -> str | None:
     """Return the record as JSON, or None if the service would reject it."""
     record = Record._make(noted)
     asked = Asked._make(record.asked)
-    moment, model, latency = _moment(record.started_at), clean_label(record.model), ""
+    started_at, model, latency = record.started_at, clean_label(record.model), ""
     if record.latency_ms is not None and 0 <= record.latency_ms <= MAX_LATENCY_MS:
         latency = f',"latency_ms":{record.latency_ms:.3f}'
     prompt, completion = record.prompt_tokens, record.completion_tokens
-    if moment is None or model is None or not (is_count(prompt) and is_count(completion)):
+    if model is None or not (is_count(prompt) and is_count(completion)):
         return None
+    if not _FIRST_SECOND <= started_at < _LAST_SECOND:
+        return None  # a clock that was never set
+    whole = int(started_at)
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
+    moment = f"{moment}.{int((started_at - whole) * 1e6):06}Z"
     return (
         f'{{"ts":"{moment}","provider":{quote(asked.provider)},"model":{quote(model)}'
         f',"prompt_tokens":{prompt},"completion_tokens":{completion}'
@@ -193,14 +198,6 @@ def _number(name: str, value: int | None) -> str:
 
 def _text(name: str, value: str | None) -> str:
     return "" if value is None else f',"{name}":{quote(value)}'
-
-
-def _moment(seconds: float) -> str | None:
-    if not _FIRST_SECOND <= seconds < _LAST_SECOND:
-        return None  # a clock that was never set
-    whole = int(seconds)
-    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
-    return f"{text}.{int((seconds - whole) * 1e6):06}Z"
 
 
 def is_count(value: object) -> bool:

@@ -1,6 +1,6 @@
 """The audit of an account's stored calls on Spark."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from detectors.contract import AuditedWindow, CallWindow
@@ -32,8 +32,20 @@ def audit_window(
     progress: Progress | None = None,
 ) -> AuditedWindow:
     """Audit the calls of a window in a frame of `calls` stored calls."""
-    last, future_calls = _measure(frame, window, calls)
-    future_calls += window.future_calls
+    # Find the time of the newest call up to now, and how many are in the future.
+    until = (window.until - EPOCH) // _MICROSECOND
+    at = "unix_micros(ts)"
+    counted = frame.selectExpr(
+        "count(*) as calls",
+        f"max(case when {at} <= {until} then {at} end) as last",
+        f"count_if({at} > {until}) as future",
+    )
+    jobs = Jobs(frame.sparkSession, 1, None)
+    (row,) = jobs.collect(counted, "count an account's calls").to_pylist()
+    if row["calls"] != calls:
+        raise IncompleteFilesError(f"{row['calls']} of {calls} calls")
+    last = None if row["last"] is None else EPOCH + timedelta(microseconds=row["last"])
+    future_calls = row["future"] + window.future_calls
     none = InMemory([checked_calls(CALLS.to_frame()).collect()])
     if last is None:
         log = of_account(none, window.duplicates, future_calls)
@@ -51,20 +63,3 @@ def audit_window(
             first, last_us = min(first for first, _ in ends), max(end for _, end in ends)
             traffic = window_of(slots, first, last_us)
         return to_window(audited, traffic)
-
-
-def _measure(frame: Any, window: CallWindow, calls: int) -> tuple[datetime | None, int]:
-    """Return the time of the newest call up to now, and how many are in the future."""
-    until = (window.until - EPOCH) // _MICROSECOND
-    at = "unix_micros(ts)"
-    counted = frame.selectExpr(
-        "count(*) as calls",
-        f"max(case when {at} <= {until} then {at} end) as last",
-        f"count_if({at} > {until}) as future",
-    )
-    jobs = Jobs(frame.sparkSession, 1, None)
-    (row,) = jobs.collect(counted, "count an account's calls").to_pylist()
-    if row["calls"] != calls:
-        raise IncompleteFilesError(f"{row['calls']} of {calls} calls")
-    last = None if row["last"] is None else EPOCH + timedelta(microseconds=row["last"])
-    return last, row["future"]

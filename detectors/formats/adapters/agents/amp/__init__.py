@@ -29,7 +29,26 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     events = [each for each in row.inner("usageLedger").items("events") if each.has("tokens")]
     if not answers and not events:
         yield NO_USAGE
-    for event, answer in _join(events, answers):
+    # Find the answer of each event: it has the cache. An event of another model, such as that of
+    # a title, may name the same message or none.
+    waiting, found = dict(enumerate(answers)), dict[int, Row]()
+    wanted = [
+        (each.get("toMessageId"), each.get("model"), tokens.get("input"), tokens.get("output"))
+        for each in events
+        for tokens in (each.inner("tokens"),)
+    ]
+    offered = [(each.get("messageId"), *map(each.inner("usage").get, _GIVEN)) for each in answers]
+    for parts in _KEYS:
+        places: dict[str, list[int]] = {}
+        for place in waiting:
+            places.setdefault(_key(offered[place], parts), []).append(place)
+        for number, values in enumerate(wanted):
+            same = places.get(_key(values, parts))
+            if same and number not in found and None not in (values[part] for part in parts):
+                found[number] = waiting.pop(same.pop(0))
+    joined = [(event, found.get(number, NOTHING)) for number, event in enumerate(events)]
+    joined += [(NOTHING, answer) for answer in waiting.values()]
+    for event, answer in joined:
         usage = answer.inner("usage")
         # A thread that continues another gives messages new IDs; their times stay.
         at = event.get("timestamp") or usage.get("timestamp") or answer.get("timestamp")
@@ -51,30 +70,6 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
             session=thread,
             origin=Origin(name=name),
         )
-
-
-def _join(events: list[Row], answers: list[Row]) -> Iterator[tuple[Row, Row]]:
-    """Yield each event with its answer, which has the cache, and then the answers without one.
-
-    An event of another model, such as that of a title, may name the same message or none.
-    """
-    waiting, found = dict(enumerate(answers)), dict[int, Row]()
-    wanted = [
-        (each.get("toMessageId"), each.get("model"), tokens.get("input"), tokens.get("output"))
-        for each in events
-        for tokens in (each.inner("tokens"),)
-    ]
-    offered = [(each.get("messageId"), *map(each.inner("usage").get, _GIVEN)) for each in answers]
-    for parts in _KEYS:
-        places: dict[str, list[int]] = {}
-        for place in waiting:
-            places.setdefault(_key(offered[place], parts), []).append(place)
-        for number, values in enumerate(wanted):
-            same = places.get(_key(values, parts))
-            if same and number not in found and None not in (values[part] for part in parts):
-                found[number] = waiting.pop(same.pop(0))
-    yield from ((event, found.get(number, NOTHING)) for number, event in enumerate(events))
-    yield from ((NOTHING, answer) for answer in waiting.values())
 
 
 def _key(values: tuple[Any, ...], parts: tuple[int, ...]) -> str:

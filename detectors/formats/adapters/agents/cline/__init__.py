@@ -102,50 +102,45 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     elif row.get("say") != "api_req_started" or not any(map(row.inner("text").get, _COUNTS)):
         yield NO_USAGE  # a request that has no answer yet, or none at all
     else:
-        yield _request(row, state)
-
-
-def _request(row: Row, state: State) -> Sighting:
-    request, named, at = row.inner("text"), row.inner("modelInfo"), row.get("ts")
-    provider = model = None
-    if (models := state.get("models")) and type(at) is int:  # each was in use until the next
-        _, provider, model = next((each for each in reversed(models) if each[0] <= at), models[0])
-    provider, model = named.get("providerId") or provider, named.get("modelId") or model
-    counts, protocol = request.plain(_COUNTS), request.get("apiProtocol")
-    moment = find_moment(at)
-    is_roo = protocol is not None or state.get("is_roo")
-    if is_roo:
-        is_early = moment is not None and moment < _INCLUDES_CACHE
-        has_cache, is_assumed = (
-            not (is_early and protocol == "anthropic"),
-            is_early and not protocol,
+        request, named = row.inner("text"), row.inner("modelInfo")
+        provider = model = None
+        if (models := state.get("models")) and type(at) is int:  # each was used until the next
+            found = next((each for each in reversed(models) if each[0] <= at), models[0])
+            _, provider, model = found
+        provider, model = named.get("providerId") or provider, named.get("modelId") or model
+        counts, protocol = request.plain(_COUNTS), request.get("apiProtocol")
+        moment = find_moment(at)
+        is_roo = protocol is not None or state.get("is_roo")
+        if is_roo:
+            is_early = moment is not None and moment < _INCLUDES_CACHE
+            has_cache = not (is_early and protocol == "anthropic")
+            is_assumed = is_early and not protocol
+        else:
+            has_cache, is_assumed = _had_cache(str(provider), str(model), moment, counts)
+        usage = {
+            "input": counts.get("tokensIn"),
+            "output": counts.get("tokensOut"),
+            "cache": {"read": counts.get("cacheReads"), "write": counts.get("cacheWrites")},
+            "cost": {"total": request.get("cost")},
+        }
+        leaves_out = () if has_cache else ("reads", "writes")
+        readings = read_usage(usage, dialect="pi", leaves_out=leaves_out)
+        if is_assumed and readings and (readings[0].cached or readings[0].written):
+            readings[0].is_assumed = True
+        session = state.get("session")
+        yield Sighting(
+            readings=readings,
+            moments=(at,),
+            models=(model,),
+            providers=(provider,),
+            ids=(session and f"{session}:{at}",),
+            tags=(state.get("route"), session),
+            session=session,
+            endpoint=named.get("mode"),
+            # Roo Code doesn't log the provider; calls that a plan includes have a cost of 0.
+            billing="included" if is_roo and request.get("cost") == 0 else None,
+            origin=MESSAGE,
         )
-    else:
-        has_cache, is_assumed = _had_cache(str(provider), str(model), moment, counts)
-    usage = {
-        "input": counts.get("tokensIn"),
-        "output": counts.get("tokensOut"),
-        "cache": {"read": counts.get("cacheReads"), "write": counts.get("cacheWrites")},
-        "cost": {"total": request.get("cost")},
-    }
-    leaves_out = () if has_cache else ("reads", "writes")
-    readings = read_usage(usage, dialect="pi", leaves_out=leaves_out)
-    if is_assumed and readings and (readings[0].cached or readings[0].written):
-        readings[0].is_assumed = True
-    session = state.get("session")
-    return Sighting(
-        readings=readings,
-        moments=(at,),
-        models=(model,),
-        providers=(provider,),
-        ids=(session and f"{session}:{at}",),
-        tags=(state.get("route"), session),
-        session=session,
-        endpoint=named.get("mode"),
-        # Roo Code doesn't log the provider; calls that a plan includes have a cost of 0.
-        billing="included" if is_roo and request.get("cost") == 0 else None,
-        origin=MESSAGE,
-    )
 
 
 def _had_cache(
@@ -235,11 +230,19 @@ def beside(path: Path) -> State:
         status = prompts.stat()
         project, named = _read_prompts(prompts, status.st_size, status.st_mtime_ns)
         models += named
+    written, copied = _row_at(path.with_name("sdk_writeback.json")), None
+    if "version" in written:
+        # Cline has resumed a task of an older release as a session, and copies the session's
+        # answers to the task, with other times each time.
+        places = written.get("baseUiMessageCount"), written.get("writtenUiMessageCount")
+        with suppress(*UNREADABLE, TypeError):
+            times = [each.ts for each in _decode_times(_bytes_at(path))[slice(*places)]]
+            copied = (min(times), max(times)) if times else None
     return {
         "session": path.parent.name,
         "route": route_of(project),
         "models": [each for each in models if type(each[0]) is int],
-        "copied": _find_copied(path),
+        "copied": copied,
         "is_roo": any("roo-cline" in part or "kilo-code" in part for part in path.parts),
     }
 
@@ -277,23 +280,6 @@ def _last_time(text: bytes, start: int, end: int) -> int:
     place = text.rfind(_TIME_NAME, start, end + len(_TIME_NAME) - 1)
     found = _TIME.match(text, place) if place >= 0 else None
     return int(found[1]) if found else 0
-
-
-def _find_copied(path: Path) -> tuple[int, int] | None:
-    """Return the times of the messages that Cline has copied to the task from a session.
-
-    It copies the answers to a task of an older release that was resumed, with other times each
-    time.
-    """
-    written = _row_at(path.with_name("sdk_writeback.json"))
-    if "version" not in written:
-        return None
-    places = written.get("baseUiMessageCount"), written.get("writtenUiMessageCount")
-    try:
-        times = [each.ts for each in _decode_times(_bytes_at(path))[slice(*places)]]
-    except (*UNREADABLE, TypeError):
-        return None
-    return (min(times), max(times)) if times else None
 
 
 def _row_at(path: Path) -> Row:
