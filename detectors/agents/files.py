@@ -212,7 +212,9 @@ class _Reader:
             if not mark.offset or _hash_ends(file, mark.offset) != (mark.head, mark.tail):
                 mark = Mark()
             self._unread.update(mark.unread)
-            self._state = _load(mark.state)
+            self._state = msgspec.msgpack.decode(mark.state) if mark.state else {}
+            if "parents" in self._state:
+                self._state["parents"] = tuple(self._state["parents"])
             offset = mark.offset
             file.seek(offset)
             rest = b""
@@ -403,12 +405,3 @@ def _dump(state: State) -> bytes:
     if "parents" in kept:
         kept["parents"] = tuple(map(_safe, kept["parents"]))
     return msgspec.msgpack.encode(kept)
-
-
-def _load(state: bytes) -> State:
-    if not state:
-        return {}
-    found: State = msgspec.msgpack.decode(state)
-    if "parents" in found:
-        found["parents"] = tuple(found["parents"])
-    return found

@@ -10,6 +10,7 @@ import gzip
 import json
 import time
 import uuid
+from contextlib import suppress
 from datetime import UTC, datetime
 from http.client import HTTPException
 from typing import Any, Final, NamedTuple
@@ -171,7 +172,10 @@ def _post(request: Request, key: str) -> None:
         with build_opener(_Stay).open(request, timeout=_TIMEOUT_SECONDS) as answer:
             answer.read(1 << 16)
     except HTTPError as error:
-        code = _code_of(error)
+        code: object = None
+        with suppress(ValueError, KeyError, TypeError, OSError):
+            code = json.loads(error.read(1 << 16))["error"]["code"]
+        code = code if isinstance(code, str) and code.isidentifier() else ""
         if error.code in _REFUSED:
             raise Refused(error.code, code) from None
         asked = error.headers.get("Retry-After", "")
@@ -186,11 +190,3 @@ class _Stay(HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any) -> None:
         return None
-
-
-def _code_of(error: HTTPError) -> str:
-    try:
-        code = json.loads(error.read(1 << 16))["error"]["code"]
-    except (ValueError, KeyError, TypeError, OSError):
-        return ""
-    return code if isinstance(code, str) and code.isidentifier() else ""

@@ -138,7 +138,11 @@ def status(ledger_path: Path | None) -> None:
     click.echo(f"Unit: {shown(unit) if unit.exists() else 'not installed'}")
     if found:
         ago = time.time() - found["at"]
-        state = "running" if _is_alive(found["pid"]) else "not running"
+        try:
+            os.kill(found["pid"], 0)
+            state = "running"
+        except OSError as error:  # another user's process is one, too
+            state = "not running" if isinstance(error, ProcessLookupError) else "running"
         click.echo(f"Watch: {state}, last status {ago:,.0f} seconds ago")
     else:
         click.echo("Watch: has not run with this ledger")
@@ -153,13 +157,3 @@ def status(ledger_path: Path | None) -> None:
         click.echo(f"Sending failed: {found['error']}")
     for problem in found.get("problems", ()):
         click.echo(f"Not read: {problem}")
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Callable, Optional, TypeVar
 
 MAX_TAG = 120
 MAX_LABEL = 200
+_REFUSED = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Each entry holds the one that it covers, so that leaving needs no token: tokens cannot be used in
@@ -106,10 +108,5 @@ def clean_label(label: object, longest: int = MAX_LABEL) -> str | None:
     if not isinstance(label, str):
         return None
     if not label.isprintable():
-        label = "".join(filter(_is_allowed, label))
+        label = _REFUSED.sub("", label)
     return label[:longest] or None
-
-
-def _is_allowed(character: str) -> bool:
-    code = ord(character)
-    return not (code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000)
