@@ -97,10 +97,11 @@ def send_new(
     """Send the batches that wait, then those of new calls; return how many calls arrived."""
     sent = 0
     query = "SELECT key, calls, body FROM batches ORDER BY key"
-    while (found := ledger.database.execute(query).fetchone()) or _write_batch(
-        ledger, label, settled
-    ):
-        if not found:
+    while True:
+        found = ledger.database.execute(query).fetchone()
+        if found is None:
+            if not _write_batch(ledger, label, settled):
+                return sent
             continue
         key, calls, body = found
         headers = {"Content-Encoding": "gzip", "Idempotency-Key": key}

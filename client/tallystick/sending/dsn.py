@@ -39,7 +39,7 @@ class Destination(NamedTuple):
         scheme, _, rest = self.url.partition("://")
         # The host as it is written: a name that resolves to this machine may change.
         host = rest.partition("/")[0]
-        name = host[: host.index("]") + 1] if host.startswith("[") else host.partition(":")[0]
+        name = host.rpartition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
         numbers = name.split(".")
         is_v4 = len(numbers) == 4 and numbers[0] == "127" and all(map(str.isdigit, numbers))
         return scheme == "http" and not (is_v4 or name.lower() in ("localhost", "[::1]"))
@@ -75,7 +75,7 @@ def parse_dsn(text: str) -> Destination | None:
         is_host = name.startswith("[") and len(name) > 1
     else:
         name, colon, port = host.partition(":")
-        is_host, port = bool(name), colon + port
+        is_host, port = bool(name) and "[" not in name, colon + port
     if not is_host or not _is_port(port) or any(mark in address for mark in "@?#"):
         return None
     if any(mark in key for mark in ":/?#[]@\\\"'"):

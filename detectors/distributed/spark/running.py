@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -14,7 +14,6 @@ import pyarrow
 from detectors.distributed.spark.reasons import SparkUnreachableError, explain
 from detectors.frames.spark import CONNECT_SECONDS, is_remote
 
-T = TypeVar("T")
 _POLL_SECONDS: Final = 0.05
 _PROBE_SECONDS: Final = 3.0
 _AWAY_SECONDS: Final = 12.0  # a server that restarts within them has forgotten its sessions
