@@ -85,12 +85,6 @@ class _Timed(msgspec.Struct):
 _decode_times: Final = msgspec.json.Decoder(list[_Timed]).decode
 
 
-def _recognizes(row: Row) -> bool:
-    if "messages" in row:
-        return "sessionId" in row and "agent" in row
-    return row.get("type") in ("say", "ask") and "ts" in row
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     at, copied = row.get("ts"), state.get("copied")
     if "messages" in row:
@@ -299,7 +293,11 @@ def _bytes_at(path: Path) -> bytes:
 ADAPTER: Final = Adapter(
     title="Tasks of Cline, Roo Code and Kilo Code",
     signs=("say", "ask", "sessionId"),
-    recognizes=_recognizes,
+    recognizes=lambda row: (
+        "sessionId" in row and "agent" in row
+        if "messages" in row
+        else row.get("type") in ("say", "ask") and "ts" in row
+    ),
     read=_read,
     beside=beside,
     allowed=members(

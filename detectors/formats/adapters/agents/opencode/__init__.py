@@ -25,13 +25,6 @@ from detectors.formats.adapters.rows import Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
 
-def _recognizes(row: Row) -> bool:
-    if "modelID" in row or "sessionID" in row:
-        return "role" in row or "modelID" in row
-    is_stored = "session_id" in row and "time_created" in row and "data" in row
-    return is_stored or ("info" in row and "messages" in row)
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     messages = [row]
     if "info" in row:
@@ -75,7 +68,12 @@ _INFO: Final = (
 ADAPTER: Final = Adapter(
     title="opencode sessions",
     signs=("sessionID", "info", "modelID", "time_created"),
-    recognizes=_recognizes,
+    recognizes=lambda row: (
+        "role" in row or "modelID" in row
+        if "modelID" in row or "sessionID" in row
+        else ("session_id" in row and "time_created" in row and "data" in row)
+        or ("info" in row and "messages" in row)
+    ),
     read=_read,
     allowed=members(
         f"{_INFO} info(id projectID version time(created updated)) messages(info({_INFO})) "
