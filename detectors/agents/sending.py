@@ -109,7 +109,6 @@ def send_new(
         with ledger.changing():
             ledger.database.execute("DELETE FROM batches WHERE key = ?", (key,))
         sent += calls
-    return sent
 
 
 def send_limits(ledger: Ledger, destination: Destination, label: str = "") -> int:
