@@ -220,8 +220,14 @@ class Call:
         # In the order of a `Record`.
         record = (self._asked, self._started_at, model, *numbers, latency_ms, request_id, parts)
         current.delivery.put(record)
-        for number, reading in enumerate(others, 2):
-            self._put_other(reading, model, request_id and f"{request_id}.{number}")
+        for number, reading in enumerate(others, 2):  # calls of other models within this one
+            *numbers, parts = _counted(reading, None)
+            provider, endpoint, tag, _, _, _, _, environment, session, _ = self._asked
+            labels = (environment, session, None)
+            own = (provider, endpoint, tag, None, None, None, None, *labels)
+            name = (reading.model and _clean_model(reading.model)) or model
+            own_id = request_id and f"{request_id}.{number}"
+            current.delivery.put((own, self._started_at, name, *numbers, None, own_id, parts))
 
     def _read(self) -> tuple[_Counted | None, list[Reading]]:
         """Return the counts of the call, and other calls that its usage has."""
@@ -254,16 +260,6 @@ class Call:
                     self.capture.note_unknown(odd, 0)
                 return _counted(readings[0], tier_of(self._tier)), readings[1:]
         return None, []
-
-    def _put_other(self, reading: Reading, model: str, request_id: str | None) -> None:
-        """Make the record of a call that another model answered within this one."""
-        *numbers, parts = _counted(reading, None)
-        provider, endpoint, tag, _, _, _, _, environment, session, _ = self._asked
-        asked = (provider, endpoint, tag, None, None, None, None, environment, session, None)
-        name = (reading.model and _clean_model(reading.model)) or model
-        self.capture.delivery.put(
-            (asked, self._started_at, name, *numbers, None, request_id, parts)
-        )
 
     def _id_of_request(self) -> str | None:
         """Return the request's ID, which is read from the headers only where nothing better is."""

@@ -38,8 +38,18 @@ def explain_session(ledger: Ledger, session: str) -> list[dict[str, Any]]:
     for at, agent, is_subagent, *names, usd, reported, body, own, is_metered in rows:
         call = _decode(body)
         cells = rates.get(tuple(names))
-        parts = parts_of(call, cells, at) if cells else None
-        prompt = call.usage.prompt_tokens
+        parts = [
+            {
+                "part": name,
+                "count": count,
+                "rate_usd": round(rate, 12),
+                "per": "call" if name in ("request", "web search") else "Mtok",
+                "usd": round(count * rate, 9),
+            }
+            for name, count, rate in (parts_of(call, cells, at) if cells else None) or ()
+        ]
+        prompt, request = call.usage.prompt_tokens, call.request_id or ""
+        raw_key = request.rpartition(":")[2] if agent == "codex" else request
         calls.append(
             {
                 "at": datetime.fromtimestamp(at / 1e6, UTC).isoformat(timespec="milliseconds"),
@@ -54,25 +64,12 @@ def explain_session(ledger: Ledger, session: str) -> list[dict[str, Any]]:
                 "prompt_growth": prompt - before.get((own, is_subagent), 0),
                 "usd": None if usd is None or usd < 0 else round(usd, 9),
                 "reported_usd": reported,
-                "parts": [_part(*part) for part in parts or ()],
-                "raw": raw.get(_raw_key(agent, call), ""),
+                "parts": parts,
+                "raw": raw.get(raw_key, ""),
             }
         )
         before[own, is_subagent] = prompt
     return calls
-
-
-def _part(name: str, count: float, rate: float) -> dict[str, Any]:
-    per = "call" if name in ("request", "web search") else "Mtok"
-    return {
-        "part": name, "count": count, "rate_usd": round(rate, 12), "per": per,
-        "usd": round(count * rate, 9),
-    }  # fmt: skip
-
-
-def _raw_key(agent: str, call: Call) -> str:
-    request = call.request_id or ""
-    return request.rpartition(":")[2] if agent == "codex" else request
 
 
 def _find_raw(ledger: Ledger, sessions: set[str]) -> dict[str, str]:
@@ -91,32 +88,29 @@ def _find_raw(ledger: Ledger, sessions: set[str]) -> dict[str, str]:
                 content = file.read()
         except OSError:
             continue
-        if any(needle in content for needle in needles):
-            _read_raw(agent, mark, content, found)
+        if not any(needle in content for needle in needles):
+            continue
+        for line in content.split(b"\n"):
+            if mark not in line:
+                continue
+            try:
+                row = json.loads(line)
+                if agent == "codex":
+                    info = row["payload"]["info"]
+                    total = info["total_token_usage"]
+                    names = ("input_tokens", "cached_input_tokens", "output_tokens")
+                    key = "-".join(
+                        str(total.get(name) or 0) for name in (*names, "reasoning_output_tokens")
+                    )
+                    usage = info["last_token_usage"]
+                elif agent == "qwen-code":
+                    key, usage = row["uuid"], row["usageMetadata"]
+                else:
+                    key, usage = row["message"]["id"], row["message"]["usage"]
+            except (ValueError, KeyError, TypeError):
+                continue
+            found[key] = json.dumps(_numbers(usage), separators=(", ", ": "))
     return found
-
-
-def _read_raw(agent: str, mark: bytes, content: bytes, found: dict[str, str]) -> None:
-    for line in content.split(b"\n"):
-        if mark not in line:
-            continue
-        try:
-            row = json.loads(line)
-            if agent == "codex":
-                info = row["payload"]["info"]
-                total = info["total_token_usage"]
-                names = ("input_tokens", "cached_input_tokens", "output_tokens")
-                key = "-".join(
-                    str(total.get(name) or 0) for name in (*names, "reasoning_output_tokens")
-                )
-                usage = info["last_token_usage"]
-            elif agent == "qwen-code":
-                key, usage = row["uuid"], row["usageMetadata"]
-            else:
-                key, usage = row["message"]["id"], row["message"]["usage"]
-        except (ValueError, KeyError, TypeError):
-            continue
-        found[key] = json.dumps(_numbers(usage), separators=(", ", ": "))
 
 
 def _numbers(value: Any) -> Any:

@@ -200,23 +200,21 @@ class _Reader:
         self._last_limits: Limits | None = None
         self._unread: Counter[str] = Counter()
         self._repeated: Repeated = set()
-        self._project = self._find_project()
+        self._project: str | None = None
+        parts, within = Path(file.path).parts, file.source.within
+        if within in parts:  # the file's folder names the project, and nothing in the file does
+            name = parts[parts.index(within) - 1]
+            self._project = route_of(name[:8] if len(name) == 64 else name)
         self._bytes = 0
-
-    def _find_project(self) -> str | None:
-        """Return the project that is named by the file's folder and by nothing in the file."""
-        parts = Path(self._file.path).parts
-        if self._file.source.within not in parts:
-            return None
-        name = parts[parts.index(self._file.source.within) - 1]
-        return route_of(name[:8] if len(name) == 64 else name)
 
     def read_lines(self, mark: Mark) -> Mark:
         with open(self._file.path, "rb") as file:
-            if not _is_same(file, mark):
+            if not mark.offset or _hash_ends(file, mark.offset) != (mark.head, mark.tail):
                 mark = Mark()
             self._unread.update(mark.unread)
-            self._state = _load(mark.state)
+            self._state = msgspec.msgpack.decode(mark.state) if mark.state else {}
+            if "parents" in self._state:
+                self._state["parents"] = tuple(self._state["parents"])
             offset = mark.offset
             file.seek(offset)
             rest = b""
@@ -231,7 +229,7 @@ class _Reader:
             state, unread = _dump(self._state), dict(self._unread)
             if rest:  # complete perhaps, but without its end; read again when there is more
                 self._read_line(rest, is_last=True)
-            return _mark(file, offset, state, unread)
+            return Mark(offset, *_hash_ends(file, offset), state, unread)
 
     def read_packed(self) -> None:
         with open(self._file.path, "rb") as file:
@@ -263,8 +261,15 @@ class _Reader:
         inode, now = self._file.inode.to_bytes(16, "big"), time.time_ns() // 1_000_000
         if mark.head != inode or mark.offset > now:  # another file, or another time
             mark = Mark()
-        for row in _database_rows(self._file.path, mark.offset - _DAY_MS):
-            self._read_line(row)
+        name = f"file:{quote(str(Path(self._file.path).resolve()))}?mode=ro"
+        with closing(sqlite3.connect(name, uri=True, timeout=5)) as database:
+            tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
+            for query in (query for table, query in _QUERIES.items() if table in tables):
+                rows = database.execute(query + _SINCE, (mark.offset - _DAY_MS,))
+                names = [column[0] for column in rows.description]
+                for cells in rows:
+                    if isinstance(cells[-1], str) and '"tokens"' in cells[-1]:
+                        self._read_line(msgspec.json.encode(dict(zip(names, cells, strict=True))))
         self._unread |= Counter(mark.unread)  # of rows that were read twice, one
         return Mark(now, inode, unread=dict(self._unread))
 
@@ -353,7 +358,15 @@ class _Reader:
             (safe(name), way, safe(asked), at, prompt, safe(session), *rest)
             for name, way, asked, at, prompt, session, *rest in copies.found
         ]
-        sessions = {_safe(name): _safe_origin(each) for name, each in copies.sessions.items()}
+        sessions = {
+            _safe(name): Origin(
+                place=each.place,
+                session=_safe(each.session),
+                parents=tuple(map(_safe, each.parents)),
+                begun=each.begun,
+            )
+            for name, each in copies.sessions.items()
+        }
         ends = {_safe(name): at for name, at in copies.ends.items()}
         return FileRead(
             self._file, mark, found, sessions, ends,
@@ -365,13 +378,6 @@ def _safe(name: str | None) -> str:
     return id_of(name) or ""
 
 
-def _safe_origin(origin: Origin) -> Origin:
-    parents = tuple(map(_safe, origin.parents))
-    return Origin(
-        place=origin.place, session=_safe(origin.session), parents=parents, begun=origin.begun
-    )
-
-
 @lru_cache(maxsize=64)  # a window's end is logged with each turn
 def _seconds(value: Any) -> int:
     """Return a time in seconds since 1970, whatever its unit; 0 for what is no time."""
@@ -379,57 +385,23 @@ def _seconds(value: Any) -> int:
     return int(moment.timestamp()) if moment else 0
 
 
-def _is_same(file: Any, mark: Mark) -> bool:
-    if not mark.offset:
-        return False
-    head = file.read(min(_MARK_BYTES, mark.offset))
-    if hashlib.sha256(head).digest() != mark.head:
-        return False
-    file.seek(max(0, mark.offset - _MARK_BYTES))
-    tail = file.read(min(_MARK_BYTES, mark.offset))
-    return hashlib.sha256(tail).digest() == mark.tail
-
-
-def _mark(file: Any, offset: int, state: bytes, unread: dict[str, int]) -> Mark:
-    file.seek(0)
-    head = hashlib.sha256(file.read(min(_MARK_BYTES, offset))).digest()
-    file.seek(max(0, offset - _MARK_BYTES))
-    tail = hashlib.sha256(file.read(min(_MARK_BYTES, offset))).digest()
-    return Mark(offset, head, tail, state, unread)
-
-
 # What these are has a form of its own; all other texts are IDs.
 _CHECKS: Final[Mapping[str, Callable[[Any], str | None]]] = {"model": find_model, "route": find_tag}
 
 
+def _hash_ends(file: Any, offset: int) -> tuple[bytes, bytes]:
+    """Return hashes of the file's beginning and of what is before the offset."""
+    file.seek(0)
+    head = hashlib.sha256(file.read(min(_MARK_BYTES, offset))).digest()
+    file.seek(max(0, offset - _MARK_BYTES))
+    return head, hashlib.sha256(file.read(min(_MARK_BYTES, offset))).digest()
+
+
 def _dump(state: State) -> bytes:
-    return msgspec.msgpack.encode({name: _kept(name, value) for name, value in state.items()})
-
-
-def _kept(name: str, value: Any) -> Any:
-    if name == "parents":
-        return tuple(map(_safe, value))
-    return _CHECKS.get(name, id_of)(value) if isinstance(value, str) else value
-
-
-def _load(state: bytes) -> State:
-    if not state:
-        return {}
-    found: State = msgspec.msgpack.decode(state)
-    if "parents" in found:
-        found["parents"] = tuple(found["parents"])
-    return found
-
-
-def _database_rows(path: str, since: int) -> Iterator[bytes]:
-    """Yield the messages of opencode's database since a time; it is only read."""
-    name = f"file:{quote(str(Path(path).resolve()))}?mode=ro"
-    with closing(sqlite3.connect(name, uri=True, timeout=5)) as database:
-        tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
-        for table, query in _QUERIES.items():
-            if table in tables:
-                rows = database.execute(query + _SINCE, (since,))
-                names = [column[0] for column in rows.description]
-                for cells in rows:
-                    if isinstance(cells[-1], str) and '"tokens"' in cells[-1]:
-                        yield msgspec.json.encode(dict(zip(names, cells, strict=True)))
+    kept: dict[str, Any] = {
+        name: _CHECKS.get(name, id_of)(value) if isinstance(value, str) else value
+        for name, value in state.items()
+    }
+    if "parents" in kept:
+        kept["parents"] = tuple(map(_safe, kept["parents"]))
+    return msgspec.msgpack.encode(kept)

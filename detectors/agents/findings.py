@@ -152,7 +152,13 @@ def find_all(ledger: Ledger, choice: Choice) -> Findings:
         cells = rates.get(call.names)
         return cells.find(call.at, call.prompt, call.held) if cells else None
 
-    found, breaks = Findings([], [], [], []), _find_breaks(ledger, choice)
+    # When each session went on after a break of all its calls, and the break.
+    breaks = defaultdict[str, list[tuple[int, int]]](list)
+    where, values = choice.where()
+    query = _BREAKS.format(where=where)
+    for session, at, length in ledger.database.execute(query, [*values, AN_HOUR * _MICRO]):
+        breaks[session].append((at, length))
+    found = Findings([], [], [], [])
     for thread in _threads(ledger, choice, subagents=0):
         found.cold_restarts.extend(_cold_restarts(thread, cell_of))
         found.long_sessions.extend(_long_sessions(thread, breaks[thread[0].session], cell_of))
@@ -169,16 +175,6 @@ def _threads(ledger: Ledger, choice: Choice, *, subagents: int) -> Iterator[list
     query = _CALLS.format(where=where, subagents=subagents)
     calls = map(Call._make, ledger.database.execute(query, values))
     return (list(group) for _, group in groupby(calls, attrgetter("session", "model")))
-
-
-def _find_breaks(ledger: Ledger, choice: Choice) -> dict[str, list[tuple[int, int]]]:
-    """Return when each session went on after a break of all its calls, and the break."""
-    where, values = choice.where()
-    found = defaultdict[str, list[tuple[int, int]]](list)
-    query = _BREAKS.format(where=where)
-    for session, at, length in ledger.database.execute(query, [*values, AN_HOUR * _MICRO]):
-        found[session].append((at, length))
-    return found
 
 
 def _at(call: Call) -> dict[str, Any]:

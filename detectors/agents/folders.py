@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -141,16 +142,10 @@ def find_files(source: Source, problems: list[str]) -> Iterator[File]:
                     continue
                 size, mtime = status.st_size, status.st_mtime_ns
                 if not source.is_deep:  # what was written last is in the log beside it
-                    size, mtime = _with_log(entry.path, size, mtime)
+                    with suppress(OSError):
+                        log = os.stat(f"{entry.path}-wal")
+                        size, mtime = size + log.st_size, max(mtime, log.st_mtime_ns)
                 yield File(entry.path, source, size, mtime, status.st_ino)
-
-
-def _with_log(path: str, size: int, mtime: int) -> tuple[int, int]:
-    try:
-        log = os.stat(f"{path}-wal")
-    except OSError:
-        return size, mtime
-    return size + log.st_size, max(mtime, log.st_mtime_ns)
 
 
 def data_folder(env: Mapping[str, str], home: Path) -> Path:

@@ -105,21 +105,18 @@ class Ledger:
         self.database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
         self.database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         if self.database.execute("PRAGMA user_version").fetchone()[0] != VERSION:
-            self._create()
+            self.database.execute("PRAGMA journal_mode = WAL")
+            with self.changing():
+                version = self.database.execute("PRAGMA user_version").fetchone()[0]
+                if version > VERSION:
+                    raise sqlite3.DatabaseError("a newer version of Tallystick wrote this ledger")
+                if not version:
+                    for statement in filter(str.strip, _SCHEMA.split(";")):
+                        self.database.execute(statement)
+                    self.database.execute(f"PRAGMA user_version = {VERSION}")
+            if str(path) != ":memory:":
+                Path(path).chmod(0o600)
         self.database.execute("PRAGMA synchronous = NORMAL")
-
-    def _create(self) -> None:
-        self.database.execute("PRAGMA journal_mode = WAL")
-        with self.changing():
-            version = self.database.execute("PRAGMA user_version").fetchone()[0]
-            if version > VERSION:
-                raise sqlite3.DatabaseError("a newer version of Tallystick wrote this ledger")
-            if not version:
-                for statement in filter(str.strip, _SCHEMA.split(";")):
-                    self.database.execute(statement)
-                self.database.execute(f"PRAGMA user_version = {VERSION}")
-        if str(self.path) != ":memory:":
-            Path(self.path).chmod(0o600)
 
     def close(self) -> None:
         self.database.close()
@@ -163,6 +160,8 @@ class Ledger:
         """
         import msgspec
 
+        from detectors.agents.copies import encode_origin
+
         with self.changing():
             number = int(self.get("number") or 0)
             kept_since = int(self.get("kept_since") or 0)
@@ -177,16 +176,12 @@ class Ledger:
                     rows.append((*row[:7], number, *row[8:], agent))
                     touched.add(row[0])
                 self.database.executemany(_SEE, rows)
-                names = read.sessions.keys() | read.ends.keys()
+                origins = {name: encode_origin(each) for name, each in read.sessions.items()}
                 self.database.executemany(
                     _SESSION,
                     [
-                        (
-                            name,
-                            _encode_origin(read.sessions.get(name)),
-                            read.ends.get(name, 0),
-                        )
-                        for name in names
+                        (name, origins.get(name), read.ends.get(name, 0))
+                        for name in origins.keys() | read.ends.keys()
                     ],
                 )
                 self.put_limits(
@@ -221,7 +216,16 @@ class Ledger:
 
         Windows that the service would refuse are dropped.
         """
-        self.database.executemany(_LIMIT, [limit for limit in limits if _is_possible(*limit)])
+        possible = list[Sequence[Any]]()
+        for limit in limits:
+            _, minutes, resets_at, used, peak, *_ = limit
+            if (
+                1 <= minutes <= MOST_MINUTES
+                and _FIRST_SECOND <= resets_at < _LAST_SECOND
+                and 0 <= min(used, peak) <= max(used, peak) <= MOST_PERCENT
+            ):
+                possible.append(limit)
+        self.database.executemany(_LIMIT, possible)
 
     def _resolve(self, touched: set[str], rates: "Rates | None") -> int:
         """Compare the copies of these calls again, and set the calls that they are."""
@@ -264,19 +268,3 @@ class Ledger:
         if abs(now - int(self.get("forgotten") or 0)) > _DAY_US:
             self.forget(now - days * _DAY_US)
             self.put("forgotten", str(now))
-
-
-def _is_possible(
-    _agent: str, minutes: int, resets_at: int, used: float, peak: float, *_: object
-) -> bool:
-    return (
-        1 <= minutes <= MOST_MINUTES
-        and _FIRST_SECOND <= resets_at < _LAST_SECOND
-        and 0 <= min(used, peak) <= max(used, peak) <= MOST_PERCENT
-    )
-
-
-def _encode_origin(origin: Any) -> bytes | None:
-    from detectors.agents.copies import encode_origin
-
-    return None if origin is None else encode_origin(origin)

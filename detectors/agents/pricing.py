@@ -20,7 +20,6 @@ from detectors.formats.adapters.calls import AnswerDetails, Call, PromptDetails
 if TYPE_CHECKING:
     from detectors.prices.book import PriceBook
     from detectors.prices.listing import Listing
-    from detectors.prices.rates import Rates
 
 _DAY_SECONDS: Final = 86_400
 _NEW: Final = (
@@ -113,22 +112,19 @@ class LedgerRates:
 
     def usd_of(self, call: Call, at_us: int, *names: str) -> float | None:
         """Return a call's dollars, as the ledger has them; None if it waits for the price book."""
-        cells = self._of(*names)
+        if names not in self._known and self._may_load:
+            provider, model, tier, region = names
+            if self._book is None:
+                self._book = load_book()
+            listing = self._book.find_listing(provider, model)
+            found = cells_of(listing, tier, region) if listing else Cells([], [], [], [None])
+            self._known[names] = found
+            self.added.append((*names, msgspec.msgpack.encode(found)))
+        cells = self._known.get(names)
         if cells is None:
             return None
         usd = sum_parts(parts_of(call, cells, at_us))
         return _UNPRICED if usd is None else usd
-
-    def _of(self, provider: str, model: str, tier: str, region: str) -> Cells | None:
-        key = (provider, model, tier, region)
-        if key not in self._known and self._may_load:
-            if self._book is None:
-                self._book = load_book()
-            listing = self._book.find_listing(provider, model)
-            cells = cells_of(listing, tier, region) if listing else Cells([], [], [], [None])
-            self._known[key] = cells
-            self.added.append((*key, msgspec.msgpack.encode(cells)))
-        return self._known.get(key)
 
     def save(self) -> None:
         self._database.executemany(
@@ -160,29 +156,30 @@ def cells_of(listing: "Listing", tier: str, region: str) -> Cells:
     region = region if region in priced_regions() else ""
     first = min([*moments, 1_600_000_000]) - _DAY_SECONDS
     places = product([first, *moments], [0, *seconds], [0, *(each + 1 for each in lengths)])
+    names = (*_OF_PROMPT.values(), *_OF_ANSWER.values(), "web_searches")
     cells: list[Cell | None] = []
     for moment, second, tokens in places:
         day = moment - moment % _DAY_SECONDS
         at = datetime.fromtimestamp(day + second, UTC)
         rates = listing.find_rates(at, tokens, tier, region)
-        cells.append(None if rates is None else _cell(rates))
+        if rates is None:
+            cells.append(None)
+            continue
+        extra = {name: rates.surcharge(name) for name in names}
+        cells.append(
+            Cell(
+                rates.input_usd,
+                rates.cache_read_usd,
+                rates.cache_write_usd,
+                rates.output_usd,
+                rates.request_usd,
+                rates.has("cache_read_tokens"),
+                rates.has("cache_write_tokens"),
+                rates.cache_write_1h_usd,
+                {name: rate for name, rate in extra.items() if rate},
+            )
+        )
     return Cells(moments, seconds, lengths, cells)
-
-
-def _cell(rates: "Rates") -> Cell:
-    names = (*_OF_PROMPT.values(), *_OF_ANSWER.values(), "web_searches")
-    extra = {name: rates.surcharge(name) for name in names}
-    return Cell(
-        rates.input_usd,
-        rates.cache_read_usd,
-        rates.cache_write_usd,
-        rates.output_usd,
-        rates.request_usd,
-        rates.has("cache_read_tokens"),
-        rates.has("cache_write_tokens"),
-        rates.cache_write_1h_usd,
-        {name: rate for name, rate in extra.items() if rate},
-    )
 
 
 def parts_of(call: Call, cells: Cells, at_us: int) -> list[tuple[str, float, float]] | None:

@@ -10,7 +10,7 @@ import gzip
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from http.client import HTTPException
 from typing import Any, Final, NamedTuple
@@ -21,7 +21,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 import msgspec
 
 from detectors.agents.ledger import Ledger
-from detectors.contract import StoredRecord, UsageRecordV2
+from detectors.contract import UsageRecordV2
 from detectors.formats.adapters.calls import Call, record_of
 
 SETTLED_SECONDS: Final = 120
@@ -96,13 +96,19 @@ def send_new(
 ) -> int:
     """Send the batches that wait, then those of new calls; return how many calls arrived."""
     sent = 0
-    for key, calls, body in _batches(ledger, label, settled):
+    query = "SELECT key, calls, body FROM batches ORDER BY key"
+    while True:
+        found = ledger.database.execute(query).fetchone()
+        if found is None:
+            if not _write_batch(ledger, label, settled):
+                return sent
+            continue
+        key, calls, body = found
         headers = {"Content-Encoding": "gzip", "Idempotency-Key": key}
         _post(Request(destination.url, body, headers, method="POST"), destination.key)  # noqa: S310
         with ledger.changing():
             ledger.database.execute("DELETE FROM batches WHERE key = ?", (key,))
         sent += calls
-    return sent
 
 
 def send_limits(ledger: Ledger, destination: Destination, label: str = "") -> int:
@@ -135,16 +141,6 @@ def send_limits(ledger: Ledger, destination: Destination, label: str = "") -> in
     return sent
 
 
-def _batches(ledger: Ledger, label: str, settled: float) -> Iterator[tuple[str, int, bytes]]:
-    database = ledger.database
-    while True:
-        found = database.execute("SELECT key, calls, body FROM batches ORDER BY key").fetchone()
-        if found is None and not _write_batch(ledger, label, settled):
-            return
-        if found is not None:
-            yield found
-
-
 def _write_batch(ledger: Ledger, label: str, settled: float) -> bool:
     """Write a batch of calls that no batch has; return whether there are any."""
     now, settled_us = time.time_ns() // 1_000, int(settled * 1_000_000)
@@ -153,21 +149,19 @@ def _write_batch(ledger: Ledger, label: str, settled: float) -> bool:
         if not rows:
             return False
         key = uuid.uuid4().hex
-        records = [_record(record_of(_decode(body)), label) for _, body in rows]
+        records = list[dict[str, Any]]()
+        for _, body in rows:
+            record = record_of(_decode(body))
+            values = ((name, getattr(record, name)) for name in _FIELDS)
+            records.append({name: value for name, value in values if value not in (None, "")})
+            if label:
+                records[-1]["environment"] = label
         body = gzip.compress(_encode({"records": records}), 6)
         ledger.database.execute("INSERT INTO batches VALUES (?, ?, ?)", (key, len(rows), body))
         ledger.database.executemany(
             "UPDATE calls SET sent = ? WHERE number = ?", [(now, number) for number, _ in rows]
         )
     return True
-
-
-def _record(record: StoredRecord, label: str) -> dict[str, Any]:
-    values = ((name, getattr(record, name)) for name in _FIELDS)
-    found = {name: value for name, value in values if value not in (None, "")}
-    if label:
-        found["environment"] = label
-    return found
 
 
 def _post(request: Request, key: str) -> None:
@@ -178,7 +172,10 @@ def _post(request: Request, key: str) -> None:
         with build_opener(_Stay).open(request, timeout=_TIMEOUT_SECONDS) as answer:
             answer.read(1 << 16)
     except HTTPError as error:
-        code = _code_of(error)
+        code: object = None
+        with suppress(ValueError, KeyError, TypeError, OSError):
+            code = json.loads(error.read(1 << 16))["error"]["code"]
+        code = code if isinstance(code, str) and code.isidentifier() else ""
         if error.code in _REFUSED:
             raise Refused(error.code, code) from None
         asked = error.headers.get("Retry-After", "")
@@ -193,11 +190,3 @@ class _Stay(HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any) -> None:
         return None
-
-
-def _code_of(error: HTTPError) -> str:
-    try:
-        code = json.loads(error.read(1 << 16))["error"]["code"]
-    except (ValueError, KeyError, TypeError, OSError):
-        return ""
-    return code if isinstance(code, str) and code.isidentifier() else ""

@@ -32,17 +32,7 @@ def status_line(ledger: Ledger, given: dict[str, Any]) -> str:
     total = views.total_of(views.sum_calls(ledger, "daily", today)).sums
     later = " (some calls not priced yet: run `tallystick agents`)" if total.unpriced_calls else ""
     parts.append(f"today {views.apart(total.value_usd, total.billed_usd)}{later}")
-    parts += _limits(ledger, _inner(given, "rate_limits"), int(now))
-    return " · ".join(parts)
-
-
-def _inner(given: dict[str, Any], name: str) -> dict[str, Any]:
-    found = given.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _limits(ledger: Ledger, limits: dict[str, Any], now: int) -> list[str]:
-    parts, rows = list[str](), list[tuple[Any, ...]]()
+    limits, rows = _inner(given, "rate_limits"), list[tuple[Any, ...]]()
     for name, (label, minutes) in _WINDOWS.items():
         window = _inner(limits, name)
         used, resets = window.get("used_percentage"), window.get("resets_at")
@@ -51,8 +41,13 @@ def _limits(ledger: Ledger, limits: dict[str, Any], now: int) -> list[str]:
         parts.append(f"{label} {used:.0f}%")
         if isinstance(resets, int | float) and 0 < resets < 1_000 * _MILLISECONDS:
             seconds = int(resets if resets < _MILLISECONDS else resets / 1_000)
-            rows.append(("claude-code", minutes, seconds, used, used, "", now))
+            rows.append(("claude-code", minutes, seconds, used, used, "", int(now)))
     if rows:
         with ledger.changing():
             ledger.put_limits(rows)
-    return parts
+    return " · ".join(parts)
+
+
+def _inner(given: dict[str, Any], name: str) -> dict[str, Any]:
+    found = given.get(name)
+    return found if isinstance(found, dict) else {}

@@ -73,8 +73,11 @@ def install(
         return path
     settings = environment_path(env, home)
     settings.parent.mkdir(parents=True, exist_ok=True)
-    lines = (f"{name}={_quoted_value(value)}\n" for name, value in variables.items())
-    _write_private(settings, "".join(lines).encode())
+    lines = ""
+    for name, value in variables.items():  # quoted as systemd reads them
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        lines += f'{name}="{escaped}"\n'
+    _write_private(settings, lines.encode())
     quoted = " ".join(_quoted(part) for part in command)
     path.write_text(_UNIT.format(command=quoted, environment=str(settings).replace("%", "%%")))
     _call(["systemctl", "--user", "daemon-reload"])
@@ -102,12 +105,6 @@ def _quoted(part: str) -> str:
     """Quote a part of a command as systemd reads it."""
     escaped = part.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return escaped if escaped.replace("/", "").replace("-", "").isalnum() else f'"{escaped}"'
-
-
-def _quoted_value(value: str) -> str:
-    """Quote a value as systemd reads it in a file of variables."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _write_private(path: Path, content: bytes) -> None:

@@ -3,9 +3,9 @@
 Billed dollars and the value of what a plan includes are never added up.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, Final
 
 from detectors.agents.ledger import Ledger
@@ -115,8 +115,9 @@ class Choice:
         tests, values = ["1"], list[Any]()
         for day, sign, later in ((self.since, ">=", 0), (self.until, "<", 1)):
             if day is not None:
+                start = datetime.combine(day + timedelta(days=later), time(), self.zone)
                 tests.append(f"at {sign} ?")
-                values.append(_start_of(day + timedelta(days=later), self.zone))
+                values.append(int(start.astimezone(UTC).timestamp()) * _MICRO)
         for name in ("project", "agent"):
             if value := getattr(self, name):
                 tests.append(f"{name} = ?")
@@ -162,40 +163,24 @@ def _merge(sums: Sums, other: Sums) -> None:
     sums.last_us = max(sums.last_us, other.last_us)
 
 
-def _start_of(day: date, zone: tzinfo | None) -> int:
-    local = datetime(day.year, day.month, day.day, tzinfo=zone)
-    return int(local.astimezone(UTC).timestamp()) * _MICRO
-
-
 def _day(ledger: Ledger, zone: tzinfo | None) -> str:
     """Return the expression of a call's day in a time zone: its offsets, with their ends."""
     first, last = ledger.database.execute("SELECT min(at), max(at) FROM calls").fetchone()
     if first is None:
         return "''"
-    cases, otherwise = "", 0
-    for until, offset in _offsets(first // _MICRO, last // _MICRO, zone):
-        if until is None:
-            otherwise = offset
-        else:
-            cases += f"WHEN at < {until * _MICRO} THEN {offset} "
-    shift = f"CASE {cases}ELSE {otherwise} END" if cases else str(otherwise)
-    return f"date(at / {_MICRO} + {shift}, 'unixepoch')"
-
-
-def _offsets(first: int, last: int, zone: tzinfo | None) -> Iterator[tuple[int | None, int]]:
-    """Yield each offset from UTC in seconds, and when it ends; None for the last."""
-    step = int(_WEEK.total_seconds())
-    offset = _offset(first, zone)
+    first, last, step = first // _MICRO, last // _MICRO, int(_WEEK.total_seconds())
+    cases, offset = "", _offset(first, zone)
     for at in range(first + step, last + step, step):
         later = _offset(at, zone)
         if later != offset:
-            low, high = at - step, at
+            low, high = at - step, at  # the second at which it ends is between these
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (middle, high) if _offset(middle, zone) == offset else (low, middle)
-            yield high, offset
+            cases += f"WHEN at < {high * _MICRO} THEN {offset} "
             offset = later
-    yield None, offset
+    shift = f"CASE {cases}ELSE {offset} END" if cases else str(offset)
+    return f"date(at / {_MICRO} + {shift}, 'unixepoch')"
 
 
 def _offset(at: int, zone: tzinfo | None) -> int:

@@ -113,7 +113,12 @@ def stacked_columns(
         for key, amount in amounts.get(days[0] + timedelta(days=at), {}).items():
             sum_of_column[key] = sum_of_column.get(key, _NONE) + amount
     series = tuple(
-        Series(key=key, name=name, kind=_kind(key, at, marks.slots), total=total)
+        Series(
+            key=key,
+            name=name,
+            kind=_OTHERS_KIND if key is None else marks.slots.get(key, at),
+            total=total,
+        )
         for at, (key, name) in enumerate(names.items())
         if (total := sum((each.get(key, _NONE) for each in sums), _NONE)) or key is not None
     )
@@ -159,7 +164,10 @@ def stacked_columns(
         dates=name_some([short_day(start) for start in starts]),
         columns=tuple(columns),
         series=series,
-        before=_line(before, top) if any(before) else "",
+        before="".join(  # a line through the middle of each column
+            f"{'L' if at else 'M'}{at}.5 {_height(each, top)}"
+            for at, each in enumerate(before if any(before) else ())
+        ),
         budget=f"M0 {_height(budget, top)}H{len(columns)}" if budget and budget <= highest else "",
         open_bars="".join(
             f"M{at}.12 {_height(each.total, top)}h.76V{HEIGHT}h-.76z"
@@ -169,19 +177,8 @@ def stacked_columns(
     )
 
 
-def _kind(key: str | None, at: int, slots: Mapping[str, int]) -> int:
-    return _OTHERS_KIND if key is None else slots.get(key, at)
-
-
 def _height(amount: Decimal, top: float) -> str:
     return pixels(HEIGHT - float(amount) / top * HEIGHT)
-
-
-def _line(amounts: Sequence[Decimal], top: float) -> str:
-    """Return a line through the middle of each column."""
-    return "".join(
-        f"{'L' if at else 'M'}{at}.5 {_height(each, top)}" for at, each in enumerate(amounts)
-    )
 
 
 def outline_columns(

@@ -71,12 +71,6 @@ def print_table(headings: Sequence[str], lines: Sequence[Line], texts: int) -> N
         click.echo(click.style(text, **{style: True}) if style else text)
 
 
-def _print_notes(notes: Iterable[str]) -> None:
-    for note in notes:
-        for line in wrap(note, terminal_width()):
-            click.echo(click.style(line, dim=True))
-
-
 def print_groups(
     by: str, groups: Sequence[Group], windows: Sequence[Window], *, breakdown: bool
 ) -> None:
@@ -84,21 +78,10 @@ def print_groups(
         said = "We found no calls. `tallystick agents sources` lists the folders we looked at."
         click.echo(said)
         return
-    total = total_of(groups)
-    has_project = any(group.project for group in groups)
-    columns = _columns(by, terminal_width(), total.sums, has_project=has_project)
-    titles = {"name": _HEADINGS.get(by, by.capitalize()), "cache": "Cached"}
-    headings = [titles.get(name, name.capitalize()) for name in columns]
-    lines = [line for group in groups for line in _lines(columns, by, group, breakdown=breakdown)]
-    lines.append(Line(_cells(columns, _TOTAL, "", total.sums, total.models), "bold"))
-    print_table(headings, lines, sum(name in _TEXTS for name in columns))
-    _print_notes(_notes(total.sums, windows))
-
-
-def _columns(by: str, width: int, total: Sums, *, has_project: bool) -> list[str]:
+    total, width = total_of(groups), terminal_width()
     chosen = {
         "name": True,
-        "project": has_project,
+        "project": any(group.project for group in groups),
         "models": width >= _WIDEST and by != "model",
         "input": True,
         "output": True,
@@ -107,33 +90,43 @@ def _columns(by: str, width: int, total: Sums, *, has_project: bool) -> list[str
         "cache": True,
         "reasoning": width >= _WIDE,
         "sub-agents": width >= _WIDE,
-        "value": bool(total.value_usd or not total.billed_usd),
-        "billed": bool(total.billed_usd),
+        "value": bool(total.sums.value_usd or not total.sums.billed_usd),
+        "billed": bool(total.sums.billed_usd),
     }
-    return [name for name, is_chosen in chosen.items() if is_chosen]
-
-
-def _lines(columns: list[str], by: str, group: Group, *, breakdown: bool) -> Iterator[Line]:
-    name = inert(group.key) or "(none)"
-    if by == "session" and "-" in name:
-        name = name[:13]
-    yield Line(_cells(columns, _shortened(name), group.project, group.sums, group.models))
-    beneath = [group.agents] if by in _HEADINGS or len(group.agents) > 1 else []
-    if breakdown:
-        beneath.append(group.models)
-    for parts in beneath:
-        for part, sums in sorted(parts.items(), key=lambda item: -item[1].usd):
-            label = f"  {_shortened(inert(NAMES.get(part, part)))}"
-            yield Line(_cells(columns, label, "", sums, {}), "dim")
+    columns = [name for name, is_chosen in chosen.items() if is_chosen]
+    titles = {"name": _HEADINGS.get(by, by.capitalize()), "cache": "Cached"}
+    headings = [titles.get(name, name.capitalize()) for name in columns]
+    lines = list[Line]()
+    for group in groups:
+        name = inert(group.key) or "(none)"
+        if by == "session" and "-" in name:
+            name = name[:13]
+        cells = _cells(columns, _shortened(name), group.project, group.sums, group.models)
+        lines.append(Line(cells))
+        beneath = [group.agents] if by in _HEADINGS or len(group.agents) > 1 else []
+        if breakdown:
+            beneath.append(group.models)
+        for parts in beneath:
+            for part, sums in sorted(parts.items(), key=lambda item: -item[1].usd):
+                label = f"  {_shortened(inert(NAMES.get(part, part)))}"
+                lines.append(Line(_cells(columns, label, "", sums, {}), "dim"))
+    lines.append(Line(_cells(columns, _TOTAL, "", total.sums, total.models), "bold"))
+    print_table(headings, lines, sum(name in _TEXTS for name in columns))
+    for note in _notes(total.sums, windows):
+        for line in wrap(note, width):
+            click.echo(click.style(line, dim=True))
 
 
 def _cells(
     columns: Iterable[str], name: str, project: str, sums: Sums, models: dict[str, Sums]
 ) -> list[str]:
+    names = sorted(models, key=lambda model: -models[model].usd)
+    short = [_DATE.sub("", each.rpartition("/")[2].removeprefix("claude-")) for each in names]
+    more = f" +{len(short) - _MODELS}" if len(short) > _MODELS else ""
     cells = {
         "name": name,
         "project": _shortened(inert(project)),
-        "models": _models(models),
+        "models": inert(", ".join(short[:_MODELS]) + more),
         "input": short_number(sums.input_tokens),
         "output": short_number(sums.output_tokens),
         "cache write": short_number(sums.cache_write_tokens),
@@ -150,13 +143,6 @@ def _cells(
 def _shortened(name: str) -> str:
     longest = _LONGEST if terminal_width() >= _USUAL else _SHORTEST
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
-
-
-def _models(models: dict[str, Sums]) -> str:
-    names = sorted(models, key=lambda model: -models[model].usd)
-    short = [_DATE.sub("", name.rpartition("/")[2].removeprefix("claude-")) for name in names]
-    more = f" +{len(short) - _MODELS}" if len(short) > _MODELS else ""
-    return inert(", ".join(short[:_MODELS]) + more)
 
 
 def _notes(total: Sums, windows: Sequence[Window]) -> Iterator[str]:
@@ -263,26 +249,21 @@ KINDS: Final = (
 )  # fmt: skip
 
 
-def _shown_folder(folder: str, home: str, most: int) -> str:
-    shown = inert(f"~{os.sep}{folder.removeprefix(home)}" if folder.startswith(home) else folder)
-    end = most // 2
-    return shown if len(shown) <= most else f"{shown[: most - end - 1]}…{shown[-end:]}"
-
-
 def print_sources(
     sources: Sequence[dict[str, Any]], calls: dict[str, int], problems: Sequence[str]
 ) -> None:
     home, most = f"{Path.home()}{os.sep}", max(_SHORTEST, terminal_width() - _BESIDE_FOLDER)
-    lines = [
-        Line(
-            [
-                *(source["agent"], _shown_folder(source["folder"], home, most), source["state"]),
-                *(f"{source['files']:,}", f"{source['bytes'] / 1e6:,.1f}"),
-            ],
-            "dim" if source["state"] == "missing" else "",
-        )
-        for source in sources
-    ]
+    lines = list[Line]()
+    for source in sources:
+        folder, state = source["folder"], source["state"]
+        if folder.startswith(home):
+            folder = f"~{os.sep}{folder.removeprefix(home)}"
+        folder, end = inert(folder), most // 2
+        if len(folder) > most:
+            folder = f"{folder[: most - end - 1]}…{folder[-end:]}"
+        counts = f"{source['files']:,}", f"{source['bytes'] / 1e6:,.1f}"
+        style = "dim" if state == "missing" else ""
+        lines.append(Line([source["agent"], folder, state, *counts], style))
     print_table(("Agent", "Folder", "State", "Files", "MB"), lines, 3)
     for agent, count in sorted(calls.items()):
         click.echo(f"{NAMES.get(agent, agent)}: {counted(count, 'call')} in the ledger")

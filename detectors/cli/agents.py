@@ -9,6 +9,7 @@ import os
 import sqlite3
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -192,9 +193,27 @@ def _print_rows(ledger: Ledger, by: str, **options: Any) -> None:
         groups.reverse()
     with standard_output():
         if options["as_json"]:
-            click.echo(json.dumps(_document(by, groups, problems), indent=2))
+            rows = [
+                {
+                    by if by in ("session", "project", "model") else "period": group.key,
+                    **({"project": group.project} if group.project else {}),
+                    "first_call": _iso(group.sums.first_us),
+                    "last_call": _iso(group.sums.last_us),
+                    **_parts(group),
+                }
+                for group in groups
+            ]
+            total = _parts(views.total_of(groups))
+            document = {"by": by, "rows": rows, "total": total, "not_read": problems}
+            click.echo(json.dumps(document, indent=2))  # documented in docs/agents.md
         elif options["as_csv"]:
-            _write_csv(by, groups)
+            import csv
+
+            writer = csv.writer(sys.stdout)
+            writer.writerow(("period" if by.endswith("ly") else by, "project", "agent", *_FIGURES))
+            for group in groups:
+                for agent, sums in sorted(group.agents.items()):
+                    writer.writerow((group.key, group.project, agent, *_figures(sums).values()))
         else:
             from detectors.cli.agent_tables import print_groups
 
@@ -225,25 +244,6 @@ def _figures(sums: views.Sums) -> dict[str, Any]:
     }
 
 
-def _document(by: str, groups: list[views.Group], problems: list[str]) -> dict[str, Any]:
-    """Return the JSON of some rows; docs/agents.md documents it."""
-    return {
-        "by": by,
-        "rows": [
-            {
-                by if by in ("session", "project", "model") else "period": group.key,
-                **({"project": group.project} if group.project else {}),
-                "first_call": _iso(group.sums.first_us),
-                "last_call": _iso(group.sums.last_us),
-                **_parts(group),
-            }
-            for group in groups
-        ],
-        "total": _parts(views.total_of(groups)),
-        "not_read": problems,
-    }
-
-
 def _parts(group: views.Group) -> dict[str, Any]:
     return {
         **_figures(group.sums),
@@ -255,16 +255,6 @@ def _parts(group: views.Group) -> dict[str, Any]:
 def _iso(microseconds: int) -> str:
     moment = datetime.fromtimestamp(microseconds / 1_000_000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _write_csv(by: str, groups: list[views.Group]) -> None:
-    import csv
-
-    writer = csv.writer(sys.stdout)
-    writer.writerow(("period" if by.endswith("ly") else by, "project", "agent", *_FIGURES))
-    for group in groups:
-        for agent, sums in sorted(group.agents.items()):
-            writer.writerow((group.key, group.project, agent, *_figures(sums).values()))
 
 
 @agents.command()
@@ -288,48 +278,44 @@ def blocks(
                 found = [block for block in found if block.is_active(now)]
             if recent:
                 found = [block for block in found if block.end > now - 3 * 86_400]
+            rows = list[dict[str, Any]]()
+            for block in found:
+                row = {
+                    "start": _iso(block.start * 1_000_000),
+                    "end": _iso(block.end * 1_000_000),
+                    "active": block.is_active(now),
+                    **_figures(block.sums),
+                    "models": sorted(block.models),
+                }
+                if row["active"]:
+                    tokens, value, billed = block.rates(now)
+                    row |= {"tokens_per_minute": round(tokens)}
+                    row |= {"value_usd_per_minute": round(value, 6)}
+                    row |= {"billed_usd_per_minute": round(billed, 6)}
+                    tokens, value, billed = block.projected(now)
+                    row |= {"projected_tokens": round(tokens)}
+                    row |= {"projected_value_usd": round(value, 6)}
+                    row |= {"projected_billed_usd": round(billed, 6)}
+                rows.append(row)
             with standard_output():
-                _print_blocks(found, now, options)
+                if options["as_json"]:
+                    click.echo(json.dumps({"blocks": rows}, indent=2))
+                elif options["as_csv"]:
+                    import csv
+
+                    names = ("start", "end", "active", *_FIGURES)
+                    writer = csv.writer(sys.stdout)
+                    writer.writerow(names)
+                    writer.writerows([row[name] for name in names] for row in rows)
+                else:
+                    from detectors.cli.agent_tables import print_blocks
+
+                    print_blocks(found, now, options["zone"])
 
         if live and sys.stdout.isatty():
             _repeat(show)
         else:
             show()
-
-
-def _print_blocks(found: list[views.Block], now: float, options: dict[str, Any]) -> None:
-    rows = [_block(block, now) for block in found]
-    if options["as_json"]:
-        click.echo(json.dumps({"blocks": rows}, indent=2))
-    elif options["as_csv"]:
-        import csv
-
-        names = ("start", "end", "active", *_FIGURES)
-        writer = csv.writer(sys.stdout)
-        writer.writerow(names)
-        writer.writerows([row[name] for name in names] for row in rows)
-    else:
-        from detectors.cli.agent_tables import print_blocks
-
-        print_blocks(found, now, options["zone"])
-
-
-def _block(block: views.Block, now: float) -> dict[str, Any]:
-    row = {
-        "start": _iso(block.start * 1_000_000),
-        "end": _iso(block.end * 1_000_000),
-        "active": block.is_active(now),
-        **_figures(block.sums),
-        "models": sorted(block.models),
-    }
-    if row["active"]:
-        tokens, value, billed = block.rates(now)
-        row |= {"tokens_per_minute": round(tokens), "value_usd_per_minute": round(value, 6)}
-        row |= {"billed_usd_per_minute": round(billed, 6)}
-        tokens, value, billed = block.projected(now)
-        row |= {"projected_tokens": round(tokens), "projected_value_usd": round(value, 6)}
-        row |= {"projected_billed_usd": round(billed, 6)}
-    return row
 
 
 @agents.command()
@@ -346,25 +332,20 @@ def findings(ledger_path: Path | None, as_json: bool, **options: Any) -> None:
         total = views.total_of(views.sum_calls(ledger, "monthly", choice)).sums
     with standard_output():
         if as_json:
-            rows = {
-                name: [_finding(each) for each in kind] for name, kind in found._asdict().items()
-            }
-            document = {**rows, "total": _figures(total), "not_read": problems}
+            document: dict[str, Any] = {name: [] for name in found._fields}
+            for name, kind in found._asdict().items():
+                for each in kind:
+                    row = {**vars(each), "at": _iso(each.at * 1_000_000)}
+                    dollars = {key: row[key] for key in row if "usd" in key}
+                    row |= {key: value and round(value, 6) for key, value in dollars.items()}
+                    document[name].append(row)
+            document |= {"total": _figures(total), "not_read": problems}
             click.echo(json.dumps(document, indent=2))
         else:
             from detectors.cli.agent_tables import print_findings
 
             print_findings(found, total, options["zone"])
     _warn(problems)
-
-
-def _finding(found: Any) -> dict[str, Any]:
-    row = {**vars(found), "at": _iso(found.at * 1_000_000)}
-    return {name: _rounded(row[name]) if "usd" in name else row[name] for name in row}
-
-
-def _rounded(usd: float | None) -> float | None:
-    return None if usd is None else round(usd, 6)
 
 
 @agents.command()
@@ -374,7 +355,28 @@ def sources(ledger_path: Path | None, as_json: bool) -> None:
     """Show the folders that were looked at and what was read."""
     with open_ledger(ledger_path) as ledger:
         problems = refresh(ledger)
-        found = [_source(ledger, source) for source in find_sources(os.environ, Path.home())]
+        found = list[dict[str, Any]]()
+        for source in find_sources(os.environ, Path.home()):
+            rows = ledger.database.execute(
+                "SELECT size, unread, problem FROM files WHERE folder = ?", (str(source.folder),)
+            ).fetchall()
+            skipped = Counter[str]()
+            for _, unread, _ in rows:
+                skipped.update(json.loads(unread))
+            state = "found" if source.folder.exists() else "missing"
+            if source.adapter is None and state == "found":
+                state = "no calls in files"
+            found.append(
+                {
+                    "agent": NAMES.get(source.agent, source.agent),
+                    "folder": str(source.folder),
+                    "state": state,
+                    "files": len(rows),
+                    "bytes": sum(row[0] for row in rows),
+                    "skipped": skipped,
+                    "problems": sum(bool(row[2]) for row in rows),
+                }
+            )
         calls = dict(ledger.database.execute("SELECT agent, count(*) FROM calls GROUP BY 1"))
     with standard_output():
         if as_json:
@@ -384,28 +386,6 @@ def sources(ledger_path: Path | None, as_json: bool) -> None:
             from detectors.cli.agent_tables import print_sources
 
             print_sources(found, calls, problems)
-
-
-def _source(ledger: Ledger, source: Any) -> dict[str, Any]:
-    rows = ledger.database.execute(
-        "SELECT size, unread, problem FROM files WHERE folder = ?", (str(source.folder),)
-    ).fetchall()
-    skipped: dict[str, int] = {}
-    for _, unread, _ in rows:
-        for reason, count in json.loads(unread).items():
-            skipped[reason] = skipped.get(reason, 0) + count
-    state = "found" if source.folder.exists() else "missing"
-    if source.adapter is None and state == "found":
-        state = "no calls in files"
-    return {
-        "agent": NAMES.get(source.agent, source.agent),
-        "folder": str(source.folder),
-        "state": state,
-        "files": len(rows),
-        "bytes": sum(row[0] for row in rows),
-        "skipped": skipped,
-        "problems": sum(bool(row[2]) for row in rows),
-    }
 
 
 @agents.command()

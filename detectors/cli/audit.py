@@ -137,8 +137,16 @@ def audit(files: tuple[Path, ...], top: int, prices: Path | None, **options: Any
         from detectors.wording.findings_csv import print_findings
 
         write_output(options["csv"], print_findings(report).encode())
-    if options["calls"]:
-        _write_calls(report, options["calls"])
+    if options["calls"]:  # the savings of each finding's file add up to its own
+        from detectors.report.result.calls import write_calls  # the dataframe library loads slowly
+
+        folder, ids = options["calls"], [finding.id for finding in report.findings]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInputError(f"cannot create {shown(folder)}: {error.strerror}") from error
+        for finding_id, calls in zip(ids, report.collect_calls(ids), strict=True):
+            write_output(folder / f"{finding_id}.csv", write_calls(calls).encode())
     outcome = request.check(report) if request else None
     with standard_output(may_close=outcome is not None):
         if scrubbed:
@@ -152,16 +160,3 @@ def audit(files: tuple[Path, ...], top: int, prices: Path | None, **options: Any
             print_report(report, report_console(), top)
     if outcome is not None:
         outcome.finish(is_data_only="-" in (options["json"], options["gate_json"]))
-
-
-def _write_calls(report: "Report", folder: Path) -> None:
-    """Write `<finding>.csv` for each finding; the savings of a file add up to its finding's."""
-    from detectors.report.result.calls import write_calls  # the dataframe library loads slowly
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInputError(f"cannot create {shown(folder)}: {error.strerror}") from error
-    ids = [finding.id for finding in report.findings]
-    for finding_id, calls in zip(ids, report.collect_calls(ids), strict=True):
-        write_output(folder / f"{finding_id}.csv", write_calls(calls).encode())

@@ -1,6 +1,6 @@
 """Print a comparison at a terminal, with the labels of the logs as inert text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -38,10 +38,29 @@ class Printed(NamedTuple):
 
 def print_comparison(printed: Printed, console: Console, top: int) -> None:
     width = min(console.width, PROSE_WIDTH)
-    for line in _totals(printed.spans, printed.gap):
+    spans, per_day = printed.spans, is_per_day(*printed.spans)
+    over = spans[1].days if per_day else 1
+    for name, span in zip(("Before", "After "), spans, strict=True):
+        days = f"{period(span.first, span.last)} UTC" if span.first and span.last else "no calls"
+        line = Text.assemble(
+            (f"{name}  {usd(span.spend_usd)}", "bold"),
+            f"  {days} ({counted(span.days, 'day')}, {counted(span.calls, 'call')})",
+        )
         console.print(line, width=width)
+    if not printed.gap:
+        (total,) = compare_spend({(): spans[0].spend_usd}, {(): spans[1].spend_usd}, spans)
+        share = change(total.after_usd, total.before_usd, over)
+        amount = f"{_signed(total.change_usd)}{' per day' if per_day else ''}"
+        console.print(Text(f"Change  {share} ({amount})", style="bold"), width=width)
     for name, changes in (("route", printed.routes), ("model", printed.models)):
-        console.print(_spend(name, changes[:top], printed))
+        heading = f"{name.capitalize()}, per day" if per_day else name.capitalize()
+        table = plain_table((heading,), ("Before", "After", "Change", ""))
+        for spend in changes[:top]:
+            label = " ".join(map(inert, reversed(spend.labels))) or "(no tag or endpoint)"
+            amounts = (usd(spend.before_usd), usd(spend.after_usd), _signed(spend.change_usd))
+            share = "–" if printed.gap else change(spend.after_usd, spend.before_usd, over)
+            table.add_row(Text(label), *amounts, share)
+        console.print(table)
         if len(changes) > top:
             console.print(Text(f"{counted(len(changes) - top, 'smaller change')}.", style="dim"))
     if printed.findings:
@@ -57,39 +76,6 @@ def print_comparison(printed: Printed, console: Console, top: int) -> None:
         console.print(Text("No findings before or after."))
     for note in printed.notes:
         console.print(Text(note, style="dim"), width=width)
-
-
-def _totals(spans: tuple[Span, Span], gap: str) -> Iterator[Text]:
-    for name, span in zip(("Before", "After "), spans, strict=True):
-        days = f"{period(span.first, span.last)} UTC" if span.first and span.last else "no calls"
-        yield Text.assemble(
-            (f"{name}  {usd(span.spend_usd)}", "bold"),
-            f"  {days} ({counted(span.days, 'day')}, {counted(span.calls, 'call')})",
-        )
-    (total,) = compare_spend({(): spans[0].spend_usd}, {(): spans[1].spend_usd}, spans)
-    unit = " per day" if is_per_day(*spans) else ""
-    if gap:
-        return
-    over = spans[1].days if is_per_day(*spans) else 1
-    share = change(total.after_usd, total.before_usd, over)
-    yield Text(f"Change  {share} ({_signed(total.change_usd)}{unit})", style="bold")
-
-
-def _spend(name: str, changes: Sequence[SpendChange], printed: Printed) -> Table:
-    per_day = is_per_day(*printed.spans)
-    heading = f"{name.capitalize()}, per day" if per_day else name.capitalize()
-    days = printed.spans[1].days if per_day else 1
-    table = plain_table((heading,), ("Before", "After", "Change", ""))
-    for each in changes:
-        label = " ".join(map(inert, reversed(each.labels))) or "(no tag or endpoint)"
-        table.add_row(
-            Text(label),
-            usd(each.before_usd),
-            usd(each.after_usd),
-            _signed(each.change_usd),
-            "–" if printed.gap else change(each.after_usd, each.before_usd, days),
-        )
-    return table
 
 
 def plain_table(labels: Sequence[str], numbers: Sequence[str]) -> Table:

@@ -79,7 +79,15 @@ def audit_files(
 
     os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)
     scrubber, counts = Scrubber(mapping), BytesIO()
-    paths = [path for file in files for path in _matching(file)]
+    paths = list[Path]()
+    for file in files:
+        named = [file]
+        if _is_pattern(file):
+            named = [Path(name) for name in sorted(glob(str(file), recursive=True))]
+        if not named:
+            none = f"{strerror(ENOENT)}, and as a pattern it matches none"
+            raise BadInputError(f"cannot read {shown(file)}: {none}")
+        paths += named
     for path in paths:
         if not path.exists():
             raise BadInputError(f"cannot read {shown(path)}: {os.strerror(ENOENT)}")
@@ -120,16 +128,6 @@ def describe_scrubbed(summary: "Summary") -> str:
 
 def _is_pattern(file: Path) -> bool:
     return has_magic(str(file)) and not file.exists()
-
-
-def _matching(file: Path) -> list[Path]:
-    if not _is_pattern(file):
-        return [file]
-    found = [Path(name) for name in sorted(glob(str(file), recursive=True))]
-    if not found:
-        reason = f"{strerror(ENOENT)}, and as a pattern it matches none"
-        raise BadInputError(f"cannot read {shown(file)}: {reason}")
-    return found
 
 
 def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:

@@ -118,8 +118,17 @@ def print_report(report: Report, console: Console, top: int) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
         for rank, finding in enumerate(findings, start=1):
             name = detector_name(finding.detector, report.methods)
-            names = _stacked_names(finding, name) if is_stacked else _names(finding, name)
-            table.add_row(Text(str(rank)), *names, *_how_sure(finding, is_stacked), amount(finding))
+            where = [[finding.route, finding.model]]
+            if not is_stacked:
+                where = [[finding.route], [finding.model]]
+            labels = (
+                Text("\n".join(inert(label) for label in column if label))
+                for column in ([name, finding.kind], *where)
+            )
+            severity = Text(finding.severity, style=_SEVERITY_STYLES.get(finding.severity, ""))
+            sure = [severity, Text(finding.confidence.lower())]
+            sure = [Text("\n").join(sure)] if is_stacked else sure
+            table.add_row(Text(str(rank)), *labels, *sure, amount(finding))
         console.print(table)
         # Below the table: fixes are too long for a column.
         console.print(_numbered([Text(inert(each.fix)) for each in findings]), width=width)
@@ -175,23 +184,6 @@ def _below(report: Report, top: int) -> Iterator[Text | Padding | Table]:
 def _indented(line: str, style: str = "") -> Padding:
     """Indent every line of the text, those that wrap too."""
     return Padding(Text(line, style=style), (0, 0, 0, 2))
-
-
-def _names(finding: Finding, name: str) -> list[Text]:
-    detector = "\n".join(filter(None, (name, finding.kind)))
-    return [Text(detector), Text(inert(finding.route)), Text(inert(finding.model))]
-
-
-def _stacked_names(finding: Finding, name: str) -> list[Text]:
-    """Return the same names in two columns, one name per line."""
-    columns = (name, finding.kind), (finding.route, finding.model)
-    return [Text("\n".join(inert(name) for name in names if name)) for names in columns]
-
-
-def _how_sure(finding: Finding, is_stacked: bool) -> list[Text]:
-    severity = Text(finding.severity, style=_SEVERITY_STYLES.get(finding.severity, ""))
-    confidence = Text(finding.confidence.lower())
-    return [Text("\n").join((severity, confidence))] if is_stacked else [severity, confidence]
 
 
 def _numbered(items: Sequence[Text], indent: int = 0) -> Table:

@@ -22,7 +22,7 @@ from detectors.cli.agents import (
 from detectors.cli.console import BadInputError, shown
 
 if TYPE_CHECKING:
-    from detectors.agents.sending import Destination
+    pass
 
 _EVERY_SECONDS: Final = 10.0
 
@@ -73,9 +73,21 @@ def watch(
     if context.invoked_subcommand is not None:
         return
     if is_removed:
-        _uninstall(ledger_path, forget=forget)
+        existed = uninstall(os.environ, Path.home())
+        click.echo("Removed the unit." if existed else "There was no unit.")
+        if forget:
+            path = ledger_path or data_folder(os.environ, Path.home()) / LEDGER
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{path}{suffix}").unlink(missing_ok=True)
+            click.echo(f"Deleted the ledger {shown(path)}.")
         return
-    destination = _destination(dsn)
+    destination = None
+    if dsn:
+        from detectors.agents.sending import parse_dsn
+
+        destination = parse_dsn(dsn)
+        if destination is None:
+            raise BadInputError("the DSN must be https://<INGEST_KEY>@<host>")
     if len(label) > 200 or not label.isprintable():
         raise BadInputError("--label has at most 200 characters")
     if is_installed:
@@ -97,17 +109,6 @@ def watch(
             watcher.run(every, lambda seconds: not stopped.wait(seconds))
 
 
-def _destination(dsn: str | None) -> "Destination | None":
-    if not dsn:
-        return None
-    from detectors.agents.sending import parse_dsn
-
-    destination = parse_dsn(dsn)
-    if destination is None:
-        raise BadInputError("the DSN must be https://<INGEST_KEY>@<host>")
-    return destination
-
-
 def _install(arguments: list[str], dsn: str) -> None:
     path = unit_path(os.environ, Path.home())
     try:
@@ -119,16 +120,6 @@ def _install(arguments: list[str], dsn: str) -> None:
     click.echo(f"Installed {shown(path)}: it runs now and at sign-in.")
     if not dsn:
         click.echo("Without a DSN, calls stay in the ledger on this machine.")
-
-
-def _uninstall(ledger_path: Path | None, *, forget: bool) -> None:
-    existed = uninstall(os.environ, Path.home())
-    click.echo("Removed the unit." if existed else "There was no unit.")
-    if forget:
-        path = ledger_path or data_folder(os.environ, Path.home()) / LEDGER
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{path}{suffix}").unlink(missing_ok=True)
-        click.echo(f"Deleted the ledger {shown(path)}.")
 
 
 @watch.command()
@@ -147,7 +138,11 @@ def status(ledger_path: Path | None) -> None:
     click.echo(f"Unit: {shown(unit) if unit.exists() else 'not installed'}")
     if found:
         ago = time.time() - found["at"]
-        state = "running" if _is_alive(found["pid"]) else "not running"
+        try:
+            os.kill(found["pid"], 0)
+            state = "running"
+        except OSError as error:  # another user's process is one, too
+            state = "not running" if isinstance(error, ProcessLookupError) else "running"
         click.echo(f"Watch: {state}, last status {ago:,.0f} seconds ago")
     else:
         click.echo("Watch: has not run with this ledger")
@@ -162,13 +157,3 @@ def status(ledger_path: Path | None) -> None:
         click.echo(f"Sending failed: {found['error']}")
     for problem in found.get("problems", ()):
         click.echo(f"Not read: {problem}")
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

@@ -148,6 +148,8 @@ def list_changes(later: Report, earlier: Report) -> tuple[Change, ...]:
     factor = Decimal(later.thresholds.days_per_month) / (later.audit.observed_days or 1)
     if later.audit.monthly_factor:
         factor = Decimal(str(later.audit.monthly_factor))
+    routes = {spend.route for spend in later.spend_by_route}
+    models = {spend.model for spend in later.spend_by_model}
     found = []
     for key in {**before, **after}:
         was, is_now = before.get(key), after.get(key)
@@ -155,7 +157,12 @@ def list_changes(later: Report, earlier: Report) -> tuple[Change, ...]:
         if finding is None:  # pragma: no cover - every key is in a report
             continue
         old, new = (each.monthly_cost_impact_usd if each else None for each in (was, is_now))
-        has_traffic = is_now is None and _has_traffic(finding, later)
+        has_traffic = is_now is None and (
+            finding.route in routes
+            or later.other_routes.count > 0
+            # Without tag and endpoint, a finding's route is its model.
+            or (finding.route == finding.model and "" in routes and finding.model in models)
+        )
         status = find_status(old, new, has_traffic=has_traffic)
         old, new = old or Decimal(0), new or Decimal(0)
         saved = Decimal(0) if status in (GONE, NEW) else (old - new) / factor
@@ -181,15 +188,6 @@ _Key = tuple[str, str, str, str, str]
 
 def _by_key(report: Report) -> dict[_Key, Finding]:
     return {(f.detector, f.kind, f.route, f.provider, f.model): f for f in report.findings}
-
-
-def _has_traffic(finding: Finding, report: Report) -> bool:
-    routes = {spend.route for spend in report.spend_by_route}
-    if finding.route in routes or report.other_routes.count:
-        return True
-    models = {spend.model for spend in report.spend_by_model}
-    # Without tag and endpoint, a finding's route is its model.
-    return finding.route == finding.model and "" in routes and finding.model in models
 
 
 class GateRule(msgspec.Struct, frozen=True, kw_only=True):

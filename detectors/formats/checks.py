@@ -44,10 +44,11 @@ def find_unclean_rows(columns: Columns, *, may_hold_control_characters: bool) ->
     """
     providers = columns["provider"]
     bad = {provider for provider in set(providers) if not is_provider(provider)}
-    rows = _find_bad_instants(columns["ts"]) | _find_values(providers, bad)
+    rows = _find_outside(columns["ts"], LAST_MICROSECOND - 1, FIRST_MICROSECOND)
+    rows |= _find_values(providers, bad)
     rows |= _find_bad_hashes(columns["prefix_hash"])
     for name in COUNTS:
-        rows |= _find_bad_counts(columns[name])
+        rows |= _find_outside(columns[name], MAX_COUNT)
     rows |= _find_values(columns["model"], {""})
     if may_hold_control_characters:
         for name in LABELS:
@@ -60,7 +61,7 @@ def find_unclean_rows(columns: Columns, *, may_hold_control_characters: bool) ->
 def _find_unclean_optional(columns: Columns, may_hold_control_characters: bool) -> set[int]:
     rows: set[int] = set()
     for name in columns.keys() & set(OPTIONAL_COUNTS):
-        rows |= _find_bad_counts(columns[name])
+        rows |= _find_outside(columns[name], MAX_COUNT)
     for name in columns.keys() & set(OPTIONAL_HASHES):
         rows |= _find_bad_hashes(columns[name])
     if may_hold_control_characters:
@@ -76,27 +77,21 @@ def _find_unclean_optional(columns: Columns, may_hold_control_characters: bool) 
                 if own and own + other > (total or 0)
             }
     if HASHES in columns:
-        rows |= _find_bad_levels(columns)
+        texts = columns[HASHES]
+        if not set(map(len, texts)) <= _LENGTHS_OF_LEVELS or not are_levels(texts):
+            rows |= {
+                row
+                for row, text in enumerate(texts)
+                if len(text) not in _LENGTHS_OF_LEVELS or not are_levels([text])
+            }
+        for name, level in LEVELS_OF_HASHES.items():
+            if any(columns.get(name) or ()):
+                place = slice(level * LEVEL_DIGITS, (level + 1) * LEVEL_DIGITS)
+                both = enumerate(zip(texts, columns[name], strict=True))
+                rows |= {row for row, (text, own) in both if is_other(own, text[place])}
     units = [name for name in UNITS if name in columns]
     found = {row for name in units for row, value in enumerate(columns[name]) if value}
     return rows | {row for row in found if isinstance(_read_row(columns, row), list)}
-
-
-def _find_bad_levels(columns: Columns) -> set[int]:
-    texts = columns[HASHES]
-    rows: set[int] = set()
-    if not set(map(len, texts)) <= _LENGTHS_OF_LEVELS or not are_levels(texts):
-        rows = {
-            row
-            for row, text in enumerate(texts)
-            if len(text) not in _LENGTHS_OF_LEVELS or not are_levels([text])
-        }
-    for name, level in LEVELS_OF_HASHES.items():
-        if any(columns.get(name) or ()):
-            place = slice(level * LEVEL_DIGITS, (level + 1) * LEVEL_DIGITS)
-            both = enumerate(zip(texts, columns[name], strict=True))
-            rows |= {row for row, (text, own) in both if is_other(own, text[place])}
-    return rows
 
 
 def is_other(own: str | None, level: str) -> bool:
@@ -124,28 +119,14 @@ def _find_values(column: list[Any], wrong: set[Any]) -> set[int]:
     return {row for row, value in enumerate(column) if value in wrong}
 
 
-def _find_bad_counts(counts: list[int | None]) -> set[int]:
+def _find_outside(values: list[Any], most: int, least: int = 0) -> set[int]:
+    """Return the rows without a number, or with one outside; no type accepts one below zero."""
     try:
-        if max(counts, default=0) <= MAX_COUNT:  # type: ignore[type-var, operator]
-            return set()
-    except TypeError:
-        pass
-    return {row for row, count in enumerate(counts) if count is None or count > MAX_COUNT}
-
-
-def _find_bad_instants(instants: list[Any]) -> set[int]:
-    try:
-        if not instants or (
-            min(instants) >= FIRST_MICROSECOND and max(instants) < LAST_MICROSECOND
-        ):
+        if not values or (max(values) <= most and (not least or min(values) >= least)):
             return set()
     except TypeError:  # some are missing
         pass
-    return {
-        row
-        for row, instant in enumerate(instants)
-        if instant is None or not FIRST_MICROSECOND <= instant < LAST_MICROSECOND
-    }
+    return {row for row, each in enumerate(values) if each is None or not least <= each <= most}
 
 
 def _find_bad_hashes(hashes: list[str]) -> set[int]:

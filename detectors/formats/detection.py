@@ -1,7 +1,8 @@
 """Detects the format of a file from its first bytes."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from contextlib import suppress
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
 from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS
@@ -125,7 +126,13 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
         if _is_header(cells):
             return Format("csv", delimiter=delimiter)
     container: Container = "array" if text.startswith(b"[") else "lines"
-    objects = list(islice(_objects(_pieces(text, container, is_whole)), _SAMPLE))
+    objects = list[dict[str, Any]]()
+    for piece in _pieces(text, container, is_whole):
+        with suppress(MalformedJSONError, TooComplexError):
+            document = decode_document(piece)
+            objects += [document] if isinstance(document, dict) else []
+        if len(objects) == _SAMPLE:
+            break
     # One object over several lines, or a page of an API's response.
     page = objects[0].get("data") if len(objects) == 1 and "usage" not in objects[0] else None
     items = page[:_SAMPLE] if isinstance(page, list) else ()
@@ -181,16 +188,6 @@ def _pieces(text: bytes, container: Container, is_whole: bool) -> Iterator[bytes
 def _first_line(text: bytes) -> str:
     line = text.split(b"\n", 1)[0].rstrip(b"\r")
     return "" if len(line) > MAX_HEADER_BYTES else line.decode("utf-8", "replace")
-
-
-def _objects(pieces: Iterator[bytes]) -> Iterator[dict[str, Any]]:
-    for piece in pieces:
-        try:
-            document = decode_document(piece)
-        except (MalformedJSONError, TooComplexError):
-            continue
-        if isinstance(document, dict):
-            yield document
 
 
 def _find_dialect(document: dict[str, Any]) -> Dialect | None:

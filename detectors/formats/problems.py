@@ -84,11 +84,24 @@ def contract_error(offenders: Offenders, more: str = "") -> ContractError:
     parts = []
     if unknown_fields:
         names = ", ".join(dict.fromkeys(offender.problem.field for offender in unknown_fields))
-        locations = " ".join(
-            filter(None, [_locations(unknown_fields), "" if wrong_values else others])
+        wheres = dict.fromkeys(tuple(offender.where.split(" ")) for offender in unknown_fields)
+        unit, *of_one = next(iter(wheres))
+        locations = f"in the {unit}"  # or `on line 3`, `on lines 1–5, 7`, `in record 0`
+        if of_one:
+            ranges: list[list[int]] = []
+            for at in (int(where[1]) for where in wheres):
+                if ranges and at == ranges[-1][-1] + 1:
+                    ranges[-1].append(at)
+                else:
+                    ranges.append([at])
+            shown = ", ".join(f"{r[0]}–{r[-1]}" if len(r) > 1 else f"{r[0]}" for r in ranges)
+            preposition = "on" if unit == "line" else "in"
+            locations = f"{preposition} {unit}{'s' if len(wheres) > 1 else ''} {shown}"
+        if others and not wrong_values:
+            locations += f" {others}"
+        remedy = (
+            "Remove them, or run `tallystick scrub`." if unit in _FILE_UNITS else "Remove them."
         )
-        is_file = unknown_fields[0].where.partition(" ")[0] in _FILE_UNITS
-        remedy = "Remove them, or run `tallystick scrub`." if is_file else "Remove them."
         parts.append(
             f"Contains fields we never accept ({names}) {locations}: content is never accepted. "
             f"{remedy}"
@@ -106,24 +119,6 @@ def _by_location(offenders: Iterable[Offender]) -> tuple[str, ...]:
         f"{where}: {describe(offender.problem for offender in group)}"
         for where, group in groupby(offenders, key=lambda offender: offender.where)
     )
-
-
-def _locations(offenders: Iterable[Offender]) -> str:
-    """Return `on line 3`, `on lines 1–5, 7`, `in record 0` or `in the header`."""
-    wheres = list(dict.fromkeys(offender.where for offender in offenders))
-    unit, _, number = wheres[0].partition(" ")
-    if not number:
-        return f"in the {unit}"
-    numbers = [int(where.partition(" ")[2]) for where in wheres]
-    ranges: list[list[int]] = []
-    for at in numbers:
-        if ranges and at == ranges[-1][-1] + 1:
-            ranges[-1].append(at)
-        else:
-            ranges.append([at])
-    shown = ", ".join(f"{r[0]}–{r[-1]}" if len(r) > 1 else f"{r[0]}" for r in ranges)
-    preposition = "on" if unit == "line" else "in"
-    return f"{preposition} {unit}{'s' if len(numbers) > 1 else ''} {shown}"
 
 
 class ContractCheck:

@@ -55,17 +55,16 @@ def first_screen(report: Report) -> str:
         body += show_tiles(tiles(report.audit))
     actions = first_actions(report)
     if actions:
-        items = "".join(f"<li>{_action(finding, report.methods)}</li>" for finding in actions)
-        body += f"<h2>Fix {'this' if len(actions) == 1 else 'these'} first</h2><ol>{items}</ol>"
+        body += f"<h2>Fix {'this' if len(actions) == 1 else 'these'} first</h2><ol>"
+        for finding in actions:
+            parts = (*action_labels(finding), how_sure(finding), how_long(finding))
+            body += (
+                f"<li><b>{text(impact_alone(finding))}</b>: "
+                f"{text(str(title(finding, report.methods)))}"
+                f'<p class="quiet">{" · ".join(map(text, filter(None, parts)))}</p></li>'
+            )
+        body += "</ol>"
     return body + paragraph(basis(report), "quiet")
-
-
-def _action(finding: Finding, methods: Sequence[Method]) -> str:
-    parts = (*action_labels(finding), how_sure(finding), how_long(finding))
-    return (
-        f"<b>{text(impact_alone(finding))}</b>: {text(str(title(finding, methods)))}"
-        f'<p class="quiet">{" · ".join(map(text, filter(None, parts)))}</p>'
-    )
 
 
 def show_plan_usage(report: Report) -> str:

@@ -100,8 +100,15 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         """Add rates of long prompts and of modalities as the model provider's are."""
         follows, short = published.find_follows(self.provider), original._standard(at, 0)
         long = original._standard(at, prompt_tokens)
-        factor = short and _factor(listed, short)
-        if follows is None or short is None or long is None or not factor:
+        if follows is None or short is None or long is None:
+            return listed
+        # By what a host multiplies the model provider's rates, unless it has a list of its own.
+        keys = [key for key in (units.INPUT, units.OUTPUT) if short.own.get(key)]
+        factors = [listed.own.get(key, 0.0) / short.own[key] for key in keys]
+        if not factors or max(factors) - min(factors) > _FACTOR_TOLERANCE:
+            return listed
+        factor = factors[0]
+        if not _FACTORS[0] <= factor <= _FACTORS[1]:
             return listed
         if follows.long_prompts:
             listed = listed.in_proportion(long, short)
@@ -167,12 +174,3 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     def target_window(self) -> int | None:
         own = self.info.context_window
         return own if self.target is None else self.target.info.context_window or own
-
-
-def _factor(host: Rates, original: Rates) -> float | None:
-    """Return by what a host multiplies the model provider's rates; None if it has its own list."""
-    keys = [key for key in (units.INPUT, units.OUTPUT) if original.own.get(key)]
-    factors = [host.own.get(key, 0.0) / original.own[key] for key in keys]
-    if not factors or max(factors) - min(factors) > _FACTOR_TOLERANCE:
-        return None
-    return factors[0] if _FACTORS[0] <= factors[0] <= _FACTORS[1] else None

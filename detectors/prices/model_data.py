@@ -66,18 +66,13 @@ def flat_rate_labels() -> tuple[str, ...]:
 
 def find_host(label: str) -> str | None:
     """Return the price book's ID of a provider under a name that the book does not know."""
-    return _hosts().get(label)
+    hosts = read("hosts")["host"]
+    return next((host["provider"] for host in hosts if label in host["labels"]), None)
 
 
 def guessed_providers() -> list[str]:
     """Return the providers that readers of logs guess from the form of a response."""
     return list(read("hosts")["guessed"]["providers"])
-
-
-@cache
-def _hosts() -> dict[str, str]:
-    hosts = read("hosts")["host"]
-    return {label: host["provider"] for host in hosts for label in host["labels"]}
 
 
 @cache

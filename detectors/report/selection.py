@@ -71,13 +71,21 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             if impact.last_us < projection.from_us
             and (impact.ever_usd > _LEAST or not impact.is_priced)
         ]
+        ranked = [
+            *by_impact[: thresholds.max_findings],
+            *by_spend[: thresholds.max_informational_findings],
+        ]
+        # The impacts of each detector have numbers in their order: d1-001, d1-002, …, d2-001. Those
+        # of a detector with a thousand findings have more digits, so that they sort by number.
+        totals = Counter(impact.detector_index for impact in ranked)
+        counts, listed = Counter[int](), dict[str, Impact]()
+        for impact in ranked:
+            counts[impact.detector_index] += 1
+            width = max(3, len(str(totals[impact.detector_index])))
+            short = impact.detector.id.partition("_")[0]
+            listed[f"{short}-{counts[impact.detector_index]:0{width}}"] = impact
         return cls(
-            listed=_number(
-                [
-                    *by_impact[: thresholds.max_findings],
-                    *by_spend[: thresholds.max_informational_findings],
-                ]
-            ),
+            listed=listed,
             priced=tuple(priced),
             informational=tuple(informational),
             losing=tuple(each for each in live if each.is_priced and each.observed_usd <= _LEAST),
@@ -124,7 +132,21 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return {
             "remainders": tuple(remainders),
-            "no_longer_happening": tuple(map(_past_finding, self.past[:_MOST_PAST])),
+            "no_longer_happening": tuple(
+                PastFinding(
+                    detector=impact.detector.id,
+                    kind=impact.kind.name,
+                    route=impact.group.shown_route,
+                    provider=impact.group.provider,
+                    model=impact.group.model,
+                    calls=impact.ever_calls,
+                    confidence=impact.kind.confidence,
+                    first_seen=iso_time(impact.first_us),
+                    last_seen=iso_time(impact.last_us),
+                    observed_cost_impact_usd=impact.ever_usd,
+                )
+                for impact in self.past[:_MOST_PAST]
+            ),
             "other_past_findings": len(self.past[_MOST_PAST:]),
             "wider_limits": tuple(wider),
         }
@@ -132,34 +154,3 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 def _order(impact: Impact) -> tuple[object, ...]:
     return impact.detector_index, impact.labels
-
-
-def _number(ranked: Sequence[Impact]) -> dict[str, Impact]:
-    """Number the impacts of each detector in their order: d1-001, d1-002, …, d2-001.
-
-    The IDs of a detector with a thousand findings have more digits, so that they sort by number.
-    """
-    totals = Counter(impact.detector_index for impact in ranked)
-    counts: Counter[int] = Counter()
-    numbered = {}
-    for impact in ranked:
-        counts[impact.detector_index] += 1
-        width = max(3, len(str(totals[impact.detector_index])))
-        short = impact.detector.id.partition("_")[0]
-        numbered[f"{short}-{counts[impact.detector_index]:0{width}}"] = impact
-    return numbered
-
-
-def _past_finding(impact: Impact) -> PastFinding:
-    return PastFinding(
-        detector=impact.detector.id,
-        kind=impact.kind.name,
-        route=impact.group.shown_route,
-        provider=impact.group.provider,
-        model=impact.group.model,
-        calls=impact.ever_calls,
-        confidence=impact.kind.confidence,
-        first_seen=iso_time(impact.first_us),
-        last_seen=iso_time(impact.last_us),
-        observed_cost_impact_usd=impact.ever_usd,
-    )

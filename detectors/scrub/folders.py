@@ -49,26 +49,23 @@ class Folders:
         except OSError as error:
             self._skipped.skip(f"folder: {error.strerror}", folder)
             return
-        for name in names:
-            yield from self._logs_at(folder / name)
-
-    def _logs_at(self, path: Path) -> Iterator[Log]:
-        try:
-            found = path.stat()
-        except OSError as error:
-            what = "link" if path.is_symlink() else "file"
-            self._skipped.skip(f"{what}: {error.strerror}", path)
-            return
-        if S_ISDIR(found.st_mode):
-            yield from self.logs(path)
-        elif not S_ISREG(found.st_mode):
-            self._skipped.skip("no file: a socket, pipe or device", path)
-        elif not self._is_new(found):
-            self._skipped.skip("link to a file that was read already", path)
-        elif not found.st_size:
-            self._skipped.skip("empty file", path)
-        elif path.name.lower().endswith(_SUFFIXES) or self._has_log(path):
-            yield Log(path, is_found=True)
+        for path in map(folder.joinpath, names):
+            try:
+                found = path.stat()
+            except OSError as error:
+                what = "link" if path.is_symlink() else "file"
+                self._skipped.skip(f"{what}: {error.strerror}", path)
+                continue
+            if S_ISDIR(found.st_mode):
+                yield from self.logs(path)
+            elif not S_ISREG(found.st_mode):
+                self._skipped.skip("no file: a socket, pipe or device", path)
+            elif not self._is_new(found):
+                self._skipped.skip("link to a file that was read already", path)
+            elif not found.st_size:
+                self._skipped.skip("empty file", path)
+            elif path.name.lower().endswith(_SUFFIXES) or self._has_log(path):
+                yield Log(path, is_found=True)
 
     def _is_new(self, found: os.stat_result) -> bool:
         key = (found.st_dev, found.st_ino)

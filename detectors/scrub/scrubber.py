@@ -199,34 +199,33 @@ class Scrubber:
         states: dict[str, State] = {}
         self._unread = []
         for text in texts:
-            yield from self._lines_of(text, states)
+            if text is None:
+                self.summary.dropped[TOO_LONG] += 1
+                continue
+            self.summary.bytes_read += len(text) + 1
+            rows: list[tuple[Row, bytes]] = []
+            try:
+                row = Row.decode(text)
+                page = page_of(row)
+                rows = (
+                    [(row, text)] if page is None else [(Row.decode(each), each) for each in page]
+                )
+            except _UNREADABLE:
+                if text.strip():
+                    self.summary.dropped[NOT_JSON] += 1
+            for row, object_text in rows:
+                adapter, read = read_row(row, states, self.path)
+                self._once.note(read)
+                found = _sight(row, object_text, adapter, read, self._at)
+                for seen in found:
+                    yield from self._take(seen)
+                if isinstance(found[0], str) and is_unread(found[0]):
+                    # Kept for a proposal while all of them stay small.
+                    kept = sum(map(len, self._unread))
+                    if len(self._unread) < _SAMPLE and kept + len(object_text) <= _SAMPLE_BYTES:
+                        self._unread.append(object_text)
         if self._unread:
             self.summary.propose(propose_for_objects(self._unread), self.path)
-
-    def _lines_of(self, text: bytes | None, states: dict[str, State]) -> Iterator[bytes]:
-        if text is None:
-            self.summary.dropped[TOO_LONG] += 1
-            return
-        self.summary.bytes_read += len(text) + 1
-        rows: list[tuple[Row, bytes]] = []
-        try:
-            row = Row.decode(text)
-            page = page_of(row)
-            rows = [(row, text)] if page is None else [(Row.decode(each), each) for each in page]
-        except _UNREADABLE:
-            if text.strip():
-                self.summary.dropped[NOT_JSON] += 1
-        for row, object_text in rows:
-            adapter, read = read_row(row, states, self.path)
-            self._once.note(read)
-            found = _sight(row, object_text, adapter, read, self._at)
-            for seen in found:
-                yield from self._take(seen)
-            if isinstance(found[0], str) and is_unread(found[0]):
-                # Kept for a proposal while all of them stay small.
-                kept = sum(map(len, self._unread))
-                if len(self._unread) < _SAMPLE and kept + len(object_text) <= _SAMPLE_BYTES:
-                    self._unread.append(object_text)
 
     def _take(self, seen: Sighting | str) -> Iterator[bytes]:
         if self._at is not None and isinstance(seen, Sighting):

@@ -1,10 +1,10 @@
 """What limits how far a report's figures can be trusted, as warnings that say what to do."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
 
-from detectors.contract import DataQuality, MissingRate, Report, UnpricedModel
+from detectors.contract import DataQuality, MissingRate, Report
 from detectors.wording.figures import (
     counted,
     day,
@@ -31,7 +31,7 @@ _REPORTED_PCT: Final = 2  # that a source's costs may differ from ours
 
 def warnings(report: Report) -> list[str]:
     audit = report.audit
-    found = [*_rows(report), *_skipped(report.data_quality), caution(audit), *_prices(report)]
+    found = [*_rows(report), caution(audit), *_prices(report)]
     if audit.outlier_calls:
         times = ", ".join(dict.fromkeys(day(each) for each in sorted(audit.outlier_times)))
         is_ = "is" if audit.outlier_calls == 1 else "are"
@@ -111,26 +111,21 @@ def measures(report: Report) -> list[tuple[str, str]]:
 
 def _rows(report: Report) -> Iterator[str]:
     audit = report.audit
-    rows = report.invalid_rows
-    if not rows.count:
-        return
+    rows, quality = report.invalid_rows, report.data_quality
     because = f" Most common reason: {rows.main_reason}." if rows.main_reason else ""
-    if audit.valid_pct < report.thresholds.warn_valid_pct:
+    if rows.count and audit.valid_pct < report.thresholds.warn_valid_pct:
         yield (
             f"Only {percent(audit.valid_pct)} of the rows could be read. The figures exclude the "
             f"others.{because}"
         )
-    else:
+    elif rows.count:
         are = "is" if rows.count == 1 else "are"
         yield f"{counted(rows.count, 'row')} could not be read and {are} excluded.{because}"
-
-
-def _skipped(quality: DataQuality | None) -> Iterator[str]:
     if quality is not None and quality.skipped_rows:
-        rows = sum(each.rows for each in quality.skipped_rows)
-        is_no = "is no call" if rows == 1 else "are no calls"
-        reasons = [f"{number(each.rows)} {each.reason}" for each in quality.skipped_rows]
-        yield f"{counted(rows, 'row')} {is_no} to bill and not in any figure: {'; '.join(reasons)}."
+        skipped = sum(each.rows for each in quality.skipped_rows)
+        is_no = "is no call" if skipped == 1 else "are no calls"
+        reasons = "; ".join(f"{number(each.rows)} {each.reason}" for each in quality.skipped_rows)
+        yield f"{counted(skipped, 'row')} {is_no} to bill and not in any figure: {reasons}."
 
 
 def _prices(report: Report) -> Iterator[str]:
@@ -172,18 +167,17 @@ def unpriced(report: Report) -> str:
         priced = percent(quality.priced_tokens_pct)
         priced = priced.replace("> ", "More than ").replace("< ", "Less than ")
         known = f" {priced} of tokens are priced."
-    named = [_name(model) for model in report.unpriced[:_NAMED]]
+    named = []
+    for model in report.unpriced[:_NAMED]:
+        hint = f"; did you mean {inert(model.suggestions[0].model)}?" if model.suggestions else ""
+        seller = f"{inert(model.provider)}, {counted(model.calls, 'call')}{hint}"
+        named.append(f"{inert(model.model)} ({seller})")
     if models > _NAMED:
         named.append(f"{models - _NAMED:,} more")
     return (
         f"{counted(calls, 'call')} to {counted(models, 'model')} {has} no known price and {is_} "
         f"excluded from dollar figures.{known} Add an alias or a rate for {', '.join(named)}."
     )
-
-
-def _name(model: UnpricedModel) -> str:
-    hint = f"; did you mean {inert(model.suggestions[0].model)}?" if model.suggestions else ""
-    return f"{inert(model.model)} ({inert(model.provider)}, {counted(model.calls, 'call')}{hint})"
 
 
 def _unknown(quality: DataQuality) -> Iterator[str]:
@@ -226,32 +220,30 @@ def _missing_rates(quality: DataQuality) -> Iterator[str]:
     for each in quality.missing_rates or ():
         groups.setdefault((each.kind, each.name), []).append(each)
     for own in list(groups.values())[:_MOST_MISSING]:
-        yield _missing_rate(own)
+        kind, name = own[0].kind, inert(own[0].name)
+        calls = sum(each.calls for each in own)
+        has = "has" if calls == 1 else "have"
+        when = months(min(each.first_call for each in own), max(each.last_call for each in own))
+        is_part = name.endswith("_tokens")  # of the prompt or the answer
+        where, instead = {
+            "tier": (f"at tier {name}", "priced as standard"),
+            "region": (f"in region {name}", "priced as in any other region"),
+            "unit": (f"with {name}", "billed as other tokens" if is_part else "not billed"),
+        }[kind]
+        direction = "high" if kind == "tier" and name in _CHEAPER_TIERS else "low"
+        sellers = list(
+            dict.fromkeys(f"{inert(each.model)} ({inert(each.provider)})" for each in own)
+        )
+        models = ", ".join(sellers[:_NAMED])
+        if len(sellers) > _NAMED:
+            models += f" and {counted(len(sellers) - _NAMED, 'other model')}"
+        likely = "possibly" if kind == "region" else "probably"
+        yield (
+            f"{counted(calls, 'call')} {where} {when} {has} no rate for it; {instead}, "
+            f"{likely} too {direction}. Concerned: {models}."
+        )
     if len(groups) > _MOST_MISSING:
         yield f"{number(len(groups) - _MOST_MISSING)} more tiers, regions or units have no rate."
-
-
-def _missing_rate(own: Sequence[MissingRate]) -> str:
-    """Say how the calls of a tier, a region or a unit are priced without a rate for it."""
-    kind, name = own[0].kind, inert(own[0].name)
-    calls = sum(each.calls for each in own)
-    has = "has" if calls == 1 else "have"
-    when = months(min(each.first_call for each in own), max(each.last_call for each in own))
-    is_part = name.endswith("_tokens")  # of the prompt or the answer
-    where, instead = {
-        "tier": (f"at tier {name}", "priced as standard"),
-        "region": (f"in region {name}", "priced as in any other region"),
-        "unit": (f"with {name}", "billed as other tokens" if is_part else "not billed"),
-    }[kind]
-    direction = "high" if kind == "tier" and name in _CHEAPER_TIERS else "low"
-    sellers = list(dict.fromkeys(f"{inert(each.model)} ({inert(each.provider)})" for each in own))
-    models = ", ".join(sellers[:_NAMED])
-    if len(sellers) > _NAMED:
-        models += f" and {counted(len(sellers) - _NAMED, 'other model')}"
-    return (
-        f"{counted(calls, 'call')} {where} {when} {has} no rate for it; {instead}, "
-        f"{'possibly' if kind == 'region' else 'probably'} too {direction}. Concerned: {models}."
-    )
 
 
 def _reported(quality: DataQuality) -> Iterator[str]:

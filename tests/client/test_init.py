@@ -86,7 +86,13 @@ MALFORMED = [
     *(f"https://{KEY}@", f"https://{KEY}@:80", f"https://{KEY}@host:port", f"https://{KEY}@h:0"),
     *(f"https://{KEY}@h:99999", f"https://{KEY}:pw@host", f"https://{KEY}@host?x", "https://"),
     *(f"https://{KEY}@ho st", f"https://{KEY}\n@host", f"https://{KEY}@host#x", "https://é@host"),
-    *(f"https://{KEY}@a@b", f"https://{KEY}@[::1", f"https://{KEY}@[]:80", f"https://a/{KEY}@h"),
+    *(
+        f"https://{KEY}@a@b",
+        f"https://{KEY}@[::1",
+        f"http://{KEY}@[host",
+        f"https://{KEY}@[]:80",
+        f"https://a/{KEY}@h",
+    ),
     f"https://{KEY}@h:" + "9" * 5_000,
 ]
 

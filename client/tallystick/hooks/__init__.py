@@ -123,22 +123,17 @@ def _hook_overrides(owner: type, wrap: Callable[[Any], Any]) -> None:
 
 def _hook(owner: type, method: str, wrap: Callable[[Any], Any]) -> None:
     original = vars(owner)[method]
-    if not hasattr(original, _MARK):
-        wrapper = wrap(_callable(original))
-        setattr(wrapper, _MARK, original)
-        setattr(owner, method, wrapper)
-
-
-def _callable(original: Any) -> Any:
-    """Return what is called with the object first; wrappers of other tools must be bound to it."""
-    if type(original) is FunctionType:
-        return original
+    if hasattr(original, _MARK):
+        return
 
     @functools.wraps(original)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def bound(self: Any, *args: Any, **kwargs: Any) -> Any:
         return original.__get__(self, type(self))(*args, **kwargs)
 
-    return call
+    # What is called gets the object first; wrappers of other tools must be bound to it.
+    wrapper = wrap(original if type(original) is FunctionType else bound)
+    setattr(wrapper, _MARK, original)
+    setattr(owner, method, wrapper)
 
 
 _Action = Callable[[ModuleType], None]

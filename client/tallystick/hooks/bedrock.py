@@ -170,24 +170,21 @@ class _Body:
         if len(self._rest) > _LONGEST_REST:
             self._rest = b""
         elif begin >= 0 and rest.rstrip().endswith(b"}"):
-            self._find_usage()
-
-    def _find_usage(self) -> None:
-        """Take the usage of the whole answer: what follows it closes one object, the answer."""
-        end = len(self._rest)
-        for _ in range(_MOST_USAGES):
-            end = self._rest.rfind(_USAGE, 0, end)
-            if end < 0:
-                return
-            try:
-                document = json.loads(b"{" + self._rest[end:])
-            except ValueError:
-                continue
-            if members_of(document.get("usage")):
-                self._rest = b""
-                _see_usage(self._call, document, self._tier)
-                self.end(is_over=True)
-                return
+            # The usage of the whole answer: what follows it closes one object, the answer.
+            end = len(self._rest)
+            for _ in range(_MOST_USAGES):
+                end = self._rest.rfind(_USAGE, 0, end)
+                if end < 0:
+                    return
+                try:
+                    document = json.loads(b"{" + self._rest[end:])
+                except ValueError:
+                    continue
+                if members_of(document.get("usage")):
+                    self._rest = b""
+                    _see_usage(self._call, document, self._tier)
+                    self.end(is_over=True)
+                    return
 
     def end(self, *, is_over: bool) -> None:
         """End the call if nothing more will be read; never raises."""

@@ -38,16 +38,11 @@ def _begin(sdk: Any, args: Any, kwargs: Any) -> Call | None:
     if "model" not in asked:  # some endpoints have the members of the body in one of theirs
         found = map(members_of, asked.values())
         asked = next((members for members in found if "model" in members), asked)
-    return begin_elsewhere(library, library, _label(request.url.path), asked)
-
-
-def _label(path: str) -> str | None:
-    """Return the endpoint; at Vertex AI, chats are called as other providers' messages are."""
-    for name in _WITH_IDS:
-        if f"/{name}" in path:
-            return name
-    endpoint = route_of(path)[0]
-    return "chat/completions" if endpoint == "messages" else endpoint
+    path = request.url.path
+    label = next((name for name in _WITH_IDS if f"/{name}" in path), None) or route_of(path)[0]
+    if label == "messages":  # at Vertex AI, chats are called as other providers' messages are
+        label = "chat/completions"
+    return begin_elsewhere(library, library, label, asked)
 
 
 def _end_or_watch(call: Call, response: Any) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Callable, Optional, TypeVar
 
 MAX_TAG = 120
 MAX_LABEL = 200
+_REFUSED = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Each entry holds the one that it covers, so that leaving needs no token: tokens cannot be used in
@@ -41,27 +43,24 @@ class tag:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._entered.set(_without(self._entered.get(), self))
+        # Leave the innermost entry of this tag.
+        entry, above = self._entered.get(), list[_Entry]()
+        while entry is not None and entry[2] is not self:
+            above.append(entry)
+            entry = entry[1]
+        if entry is None:  # entered in another context
+            inner = above[0] if above else None
+        else:
+            inner = entry[1]
+            for label, _, other in reversed(above):
+                inner = (label, inner, other)
+        self._entered.set(inner)
 
     def __call__(self, function: _Function) -> _Function:
         # `inspect`, which it needs, would take longer to import than all the rest together.
         from tallystick.labels.decorating import decorate
 
         return decorate(self, function)
-
-
-def _without(entry: _Entry | None, owner: object) -> _Entry | None:
-    """Return the entries without the innermost of this owner."""
-    above: list[_Entry] = []
-    while entry is not None and entry[2] is not owner:
-        above.append(entry)
-        entry = entry[1]
-    if entry is None:  # entered in another context
-        return above[0] if above else None
-    inner: _Entry | None = entry[1]
-    for label, _, other in reversed(above):
-        inner = (label, inner, other)
-    return inner
 
 
 class session(tag):
@@ -109,10 +108,5 @@ def clean_label(label: object, longest: int = MAX_LABEL) -> str | None:
     if not isinstance(label, str):
         return None
     if not label.isprintable():
-        label = "".join(filter(_is_allowed, label))
+        label = _REFUSED.sub("", label)
     return label[:longest] or None
-
-
-def _is_allowed(character: str) -> bool:
-    code = ord(character)
-    return not (code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000)

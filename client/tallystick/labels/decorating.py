@@ -18,14 +18,25 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 def decorate(label: Label, function: _Function) -> _Function:
     """Wrap the function so that its body has the tag, and keep its kind."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with label:
+            return function(*args, **kwargs)
+
+    async def call_coroutine(*args: Any, **kwargs: Any) -> Any:
+        with label:
+            return await function(*args, **kwargs)
+
+    def call_generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        return (yield from _Tagged(label, function(*args, **kwargs)))
+
+    wrapper: Any = call
     if inspect.iscoroutinefunction(function):
-        wrapper: Any = _tagged_coroutine(label, function)
+        wrapper = call_coroutine
     elif inspect.isasyncgenfunction(function):
         wrapper = _tagged_async_generator(label, function)
     elif inspect.isgeneratorfunction(function):
-        wrapper = _tagged_generator(label, function)
-    else:
-        wrapper = _tagged_function(label, function)
+        wrapper = call_generator
     return cast("_Function", functools.wraps(function)(wrapper))
 
 
@@ -42,29 +53,6 @@ def keep(entries: tuple[tuple[ContextVar[Any], Any], ...], function: _Function) 
                 variable.reset(token)
 
     return cast("_Function", call)
-
-
-def _tagged_function(label: Label, function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with label:
-            return function(*args, **kwargs)
-
-    return call
-
-
-def _tagged_coroutine(label: Label, function: Callable[..., Any]) -> Callable[..., Any]:
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        with label:
-            return await function(*args, **kwargs)
-
-    return call
-
-
-def _tagged_generator(label: Label, function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        return (yield from _Tagged(label, function(*args, **kwargs)))
-
-    return call
 
 
 class _Tagged(Generator[Any, Any, Any]):

@@ -46,10 +46,17 @@ def post(
     text, proxy = proxies.get(target.scheme) or proxies.get("all"), None
     if text and not proxy_bypass(target.netloc):
         proxy = urlsplit(text if "://" in text else f"http://{text}")
-    connection, address = _connection_to(target, proxy, trust)
-    sent = {**headers, "Connection": "close"}
-    if proxy is not None and target.scheme == "http":
-        sent.update(_credentials(proxy))
+    address = target._replace(scheme="", netloc="").geturl()
+    sent, to = {**headers, "Connection": "close"}, target if proxy is None else proxy
+    if target.scheme == "https":
+        connection = _http.HTTPSConnection(to.hostname, to.port, context=trust)
+        if proxy is not None:
+            connection.set_tunnel(target.hostname, target.port or 443, _credentials(proxy))
+    else:
+        connection = _http.HTTPConnection(to.hostname, to.port)
+        if proxy is not None:
+            address = target.geturl()
+            sent.update(_credentials(proxy))
     connection.timeout = _remaining(deadline)
     try:
         connection.connect()
@@ -89,21 +96,6 @@ def _load_private_client() -> Any:
 
 _http: Any = _load_private_client()
 NETWORK_ERRORS = (OSError, _http.HTTPException)
-
-
-def _connection_to(
-    target: SplitResult, proxy: SplitResult | None, trust: ssl.SSLContext | None
-) -> tuple[Any, str]:
-    """Return a connection that is not open yet, and the address to name in its request."""
-    address = target._replace(scheme="", netloc="").geturl()
-    to = target if proxy is None else proxy
-    if target.scheme == "https":
-        connection = _http.HTTPSConnection(to.hostname, to.port, context=trust)
-        if proxy is not None:
-            connection.set_tunnel(target.hostname, target.port or 443, _credentials(proxy))
-        return connection, address
-    connection = _http.HTTPConnection(to.hostname, to.port)
-    return connection, address if proxy is None else target.geturl()
 
 
 def _proxies() -> dict[str, str]:

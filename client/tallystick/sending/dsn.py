@@ -37,7 +37,12 @@ class Destination(NamedTuple):
     def is_exposed(self) -> bool:
         """Check whether the key would leave this machine unencrypted."""
         scheme, _, rest = self.url.partition("://")
-        return scheme == "http" and not _is_loopback(rest.partition("/")[0])
+        # The host as it is written: a name that resolves to this machine may change.
+        host = rest.partition("/")[0]
+        name = host.rpartition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+        numbers = name.split(".")
+        is_v4 = len(numbers) == 4 and numbers[0] == "127" and all(map(str.isdigit, numbers))
+        return scheme == "http" and not (is_v4 or name.lower() in ("localhost", "[::1]"))
 
     def __repr__(self) -> str:
         return f"Destination(url={self.url!r})"
@@ -64,29 +69,19 @@ def parse_dsn(text: str) -> Destination | None:
     is_plain = text.isascii() and text.strip().isprintable() and " " not in text.strip()
     if scheme not in ("https", "http") or not (key and at and is_plain):
         return None
-    if not _is_host(host) or any(mark in address for mark in "@?#"):
+    # A name or an address, IPv6 in brackets, with or without a port.
+    name, bracket, port = host.rpartition("]")
+    if bracket:
+        is_host = name.startswith("[") and len(name) > 1
+    else:
+        name, colon, port = host.partition(":")
+        is_host, port = bool(name) and "[" not in name, colon + port
+    if not is_host or not _is_port(port) or any(mark in address for mark in "@?#"):
         return None
     if any(mark in key for mark in ":/?#[]@\\\"'"):
         return None
     base = f"{scheme}://{host}/{path}".rstrip("/")
     return Destination(base, key)
-
-
-def _is_loopback(host: str) -> bool:
-    """Check the host as it is written: a name that resolves to this machine may change."""
-    name = host[: host.index("]") + 1] if host.startswith("[") else host.partition(":")[0]
-    numbers = name.split(".")
-    is_v4 = len(numbers) == 4 and numbers[0] == "127" and all(map(str.isdigit, numbers))
-    return is_v4 or name.lower() == "localhost" or name == "[::1]"
-
-
-def _is_host(host: str) -> bool:
-    """A name or an address, IPv6 in brackets, with or without a port."""
-    name, bracket, after = host.rpartition("]")
-    if bracket:
-        return name.startswith("[") and len(name) > 1 and _is_port(after)
-    name, colon, port = host.partition(":")
-    return bool(name) and _is_port(colon + port)
 
 
 def _is_port(text: str) -> bool:

@@ -88,17 +88,24 @@ def write_record(noted: Noted) -> str | None:
     """Return the record as JSON, or None if the service would reject it."""
     record = Record._make(noted)
     asked = Asked._make(record.asked)
-    moment, model = _moment(record.started_at), clean_label(record.model)
+    started_at, model, latency = record.started_at, clean_label(record.model), ""
+    if record.latency_ms is not None and 0 <= record.latency_ms <= MAX_LATENCY_MS:
+        latency = f',"latency_ms":{record.latency_ms:.3f}'
     prompt, completion = record.prompt_tokens, record.completion_tokens
-    if moment is None or model is None or not (is_count(prompt) and is_count(completion)):
+    if model is None or not (is_count(prompt) and is_count(completion)):
         return None
+    if not _FIRST_SECOND <= started_at < _LAST_SECOND:
+        return None  # a clock that was never set
+    whole = int(started_at)
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
+    moment = f"{moment}.{int((started_at - whole) * 1e6):06}Z"
     return (
         f'{{"ts":"{moment}","provider":{quote(asked.provider)},"model":{quote(model)}'
         f',"prompt_tokens":{prompt},"completion_tokens":{completion}'
         f"{_number('cached_tokens', record.cached_tokens)}"
         f"{_number('cache_write_tokens', record.cache_write_tokens)}"
         f"{_number('declared_max_tokens', asked.declared_max_tokens)}"
-        f"{_latency(record.latency_ms)}"
+        f"{latency}"
         f"{_text('endpoint', clean_label(asked.endpoint))}"
         f"{_text('request_id', clean_label(record.request_id))}"
         f"{_text('tag', asked.tag)}"
@@ -189,22 +196,8 @@ def _number(name: str, value: int | None) -> str:
     return "" if value is None or not is_count(value) else f',"{name}":{value}'
 
 
-def _latency(value: float | None) -> str:
-    return (
-        f',"latency_ms":{value:.3f}' if value is not None and 0 <= value <= MAX_LATENCY_MS else ""
-    )
-
-
 def _text(name: str, value: str | None) -> str:
     return "" if value is None else f',"{name}":{quote(value)}'
-
-
-def _moment(seconds: float) -> str | None:
-    if not _FIRST_SECOND <= seconds < _LAST_SECOND:
-        return None  # a clock that was never set
-    whole = int(seconds)
-    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
-    return f"{text}.{int((seconds - whole) * 1e6):06}Z"
 
 
 def is_count(value: object) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime
-from typing import Any
+from typing import Any, Callable
 
-from tallystick.labels import MAX_LABEL, MAX_TAG, clean_label
+from tallystick.labels import MAX_TAG, clean_label
 from tallystick.reading.units import MAX_UNITS, UNITS, is_amount
 from tallystick.sending.records import (
     CHOICES,
@@ -79,14 +79,6 @@ def first_version(line: str) -> str:
     return json.dumps(kept, separators=(",", ":"))
 
 
-def _is_label(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= MAX_LABEL and clean_label(value) == value
-
-
-def _is_latency(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= value <= MAX_LATENCY_MS  # type: ignore[operator]
-
-
 def _are_units(value: object) -> bool:
     if not isinstance(value, dict) or not 0 < len(value) <= MAX_UNITS:
         return False
@@ -104,11 +96,11 @@ def _is_moment(value: object) -> bool:
     return True
 
 
-_CHECKS = {
+_CHECKS: dict[str, Callable[[Any], object]] = {
     "ts": _is_moment,
     "provider": is_provider,
-    "latency_ms": _is_latency,
-    **dict.fromkeys(LABELS, _is_label),
+    "latency_ms": lambda value: type(value) in (int, float) and 0 <= value <= MAX_LATENCY_MS,
+    **dict.fromkeys(LABELS, lambda value: isinstance(value, str) and clean_label(value) == value),
     **dict.fromkeys(HASHES, is_prefix_hash),
     **dict.fromkeys(COUNTS, is_count),
     "units": _are_units,

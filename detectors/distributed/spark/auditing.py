@@ -193,7 +193,24 @@ class SparkRows:
         placed = self._read.where(f"kind = '{tasks.SLICE}'").selectExpr("*", f"{key} as place")
         placed = placed.repartition(parts, "place").drop("place")
         pairs = add_pairs(pair for each in self.summaries for pair in each.pairs)
-        find_positions = partial(self._find_positions, placed, names)
+
+        def find_positions(grid: Grid, keys: Sequence[str]) -> pl.DataFrame:
+            listed = in_arrow(placed, tasks.list_positions, (grid, tuple(keys), tuple(names)))
+            what = "find the times and lengths at which prices change"
+            found = self._collect(listed, tasks.RESULT, what)
+            return pl.concat([load(each, pl.DataFrame) for each in found.values()]).unique()
+
+        def audit_parts(facts: AuditFacts) -> list[PartResult]:
+            wanted = priced.where(f"kind = '{tasks.PRICED}'")
+            audited = in_arrow(wanted, tasks.audit_priced, facts)
+            results = self._collect(audited, tasks.RESULT, "audit the calls")
+            if list(results) != list(found):
+                raise SourceChangedError
+            return [load(content, PartResult) for content in results.values()]
+
+        def find_reopen(facts: AuditFacts) -> Reopen:
+            return partial(_open_again, self._frame, self._setting, slices, names, job, facts)
+
         job = Job(
             cells=Cells.found(pairs, names, book, find_positions),
             thresholds=thresholds,
@@ -202,38 +219,8 @@ class SparkRows:
         priced = self._keep(in_arrow(placed, tasks.open_slices, Opening(job, names)))
         found = self._collect(priced, tasks.COUNTS, "price and count the calls")
         counted: list[Counts] = [load(content, dict) for content in found.values()]
-        find_reopen = partial(self._find_reopen, slices, names, job) if keep_calls else None
-        audit_parts = partial(self._audit_parts, priced, list(found))
-        return merge(log, job, book, counted, audit_parts, find_reopen)
-
-    def _find_positions(
-        self, placed: Any, names: Sequence[str], grid: Grid, keys: Sequence[str]
-    ) -> pl.DataFrame:
-        found = self._collect(
-            in_arrow(placed, tasks.list_positions, (grid, tuple(keys), tuple(names))),
-            tasks.RESULT,
-            "find the times and lengths at which prices change",
-        )
-        return pl.concat([load(each, pl.DataFrame) for each in found.values()]).unique()
-
-    def _audit_parts(
-        self, priced: Any, parts: Sequence[int], facts: AuditFacts
-    ) -> list[PartResult]:
-        wanted = priced.where(f"kind = '{tasks.PRICED}'")
-        audited = in_arrow(wanted, tasks.audit_priced, facts)
-        found = self._collect(audited, tasks.RESULT, "audit the calls")
-        if list(found) != list(parts):
-            raise SourceChangedError
-        return [load(content, PartResult) for content in found.values()]
-
-    def _find_reopen(
-        self,
-        slices: Sequence[frozenset[int]],
-        names: tuple[str, ...],
-        job: Job,
-        facts: AuditFacts,
-    ) -> Reopen:
-        return partial(_open_again, self._frame, self._setting, slices, names, job, facts)
+        reopen = find_reopen if keep_calls else None
+        return merge(log, job, book, counted, audit_parts, reopen)
 
 
 def in_arrow(frame: Any, function: Any, setting: object) -> Any:

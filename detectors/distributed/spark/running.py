@@ -2,10 +2,10 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from threading import Thread
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -14,7 +14,6 @@ import pyarrow
 from detectors.distributed.spark.reasons import SparkUnreachableError, explain
 from detectors.frames.spark import CONNECT_SECONDS, is_remote
 
-T = TypeVar("T")
 _POLL_SECONDS: Final = 0.05
 _PROBE_SECONDS: Final = 3.0
 _AWAY_SECONDS: Final = 12.0  # a server that restarts within them has forgotten its sessions
@@ -32,27 +31,20 @@ class Jobs:
         self._probe = _Probe(session)
 
     def collect(self, frame: Any, description: str) -> pyarrow.Table:
-        """Run a job, and return its rows."""
-        rows = self._run(lambda: frame.toArrow(), description)
-        self._done += 1
-        self._report()
-        return rows
-
-    def _report(self) -> None:
-        if self._progress is not None:
-            self._progress(self._done, self._steps)
-
-    def _run(self, action: Callable[[], T], description: str) -> T:
-        """Run in a thread of its own, so that a job can be given up at any time.
+        """Run a job in a thread, so that it can be given up at any time, and return its rows.
 
         Progress is reported now and then, because what it raises ends the audit.
         """
-        results, errors = list[T](), list[BaseException]()
+        results, errors = list[pyarrow.Table](), list[BaseException]()
+        named = f"Tallystick audit: {description}"
 
         def run() -> None:
             try:
-                with self._named(f"Tallystick audit: {description}"):
-                    results.append(action())
+                if is_remote(self.session):
+                    self.session.addTag(self.name)
+                else:
+                    self.session.sparkContext.setJobGroup(self.name, named, interruptOnCancel=True)
+                results.append(frame.toArrow())
             except BaseException as error:  # raised again where the caller waits
                 errors.append(error)
 
@@ -71,16 +63,13 @@ class Jobs:
             raise
         if errors:
             raise explain(errors[0]) from errors[0]
+        self._done += 1
+        self._report()
         return results[0]
 
-    @contextmanager
-    def _named(self, description: str) -> Iterator[None]:
-        """Name the jobs of this thread."""
-        if is_remote(self.session):
-            self.session.addTag(self.name)
-        else:
-            self.session.sparkContext.setJobGroup(self.name, description, interruptOnCancel=True)
-        yield
+    def _report(self) -> None:
+        if self._progress is not None:
+            self._progress(self._done, self._steps)
 
     def cancel(self) -> None:
         """Cancel what runs; a server that is away has nothing to cancel."""

@@ -149,12 +149,25 @@ def read_rows(pickled: bytes, batches: Batches) -> Rows:
     _check_versions(setting.versions)
     summary = SparkSummary()
     for number, chunk in enumerate(_in_chunks(batches)):
-        read = _check(chunk, summary) if setting.stored is None else _cut(chunk, *setting.stored)
+        if setting.stored is None:
+            frames = list[pl.DataFrame]()
+            checked, unused = check_table(chunk.lazy(), frames.append)
+            for reason, rows in checked.invalid.reasons.items():
+                summary.reasons[reason] = summary.reasons.get(reason, 0) + rows
+            own = [InvalidRow(summary.rows + row.line, row.reason) for row in checked.invalid.first]
+            summary.invalid = [*summary.invalid, *own][:FIRST_INVALID]
+            read = pl.concat(alike(frames)).drop(unused)
+        else:
+            read = _cut(chunk, *setting.stored)
+            metered = read.lazy().filter(~is_included(read.lazy())).collect()
+            if not metered.is_empty():
+                slots = with_texts(count_slots(metered.lazy()))
+                summary.slots = [add_slots([*summary.slots, slots])]
+                ends = (pl.col("at_us").min().alias("a"), pl.col("at_us").max().alias("b"))
+                summary.ends.append(metered.select(ends).row(0))
         summary.rows += chunk.height
         if read.is_empty():
             continue
-        if setting.stored is not None:
-            _count_traffic(read, summary)
         if setting.only is None:
             summary.pairs = [add_pairs([*summary.pairs, find_pairs(read_labels(read.lazy()))])]
         # Join small rows: each batch costs Spark some time.
@@ -186,16 +199,6 @@ def _to_frame(batches: Sequence[pyarrow.RecordBatch]) -> pl.DataFrame:
     return pl.DataFrame(pyarrow.Table.from_batches(batches))
 
 
-def _check(chunk: pl.DataFrame, summary: SparkSummary) -> pl.DataFrame:
-    frames = list[pl.DataFrame]()
-    read, unused = check_table(chunk.lazy(), frames.append)
-    for reason, rows in read.invalid.reasons.items():
-        summary.reasons[reason] = summary.reasons.get(reason, 0) + rows
-    own = [InvalidRow(summary.rows + row.line, row.reason) for row in read.invalid.first]
-    summary.invalid = [*summary.invalid, *own][:FIRST_INVALID]
-    return pl.concat(alike(frames)).drop(unused)
-
-
 def _cut(chunk: pl.DataFrame, after: datetime, until: datetime) -> pl.DataFrame:
     """Return the calls of an account's window as checked calls."""
     optional = [name for name in OPTIONAL_CALLS if name in chunk.columns and name not in UNUSED]
@@ -206,18 +209,6 @@ def _cut(chunk: pl.DataFrame, after: datetime, until: datetime) -> pl.DataFrame:
         pl.col(name).fill_null(empty_value(name)) for name in optional if name != REPORTED
     )
     return checked_calls(categorize(filled)).collect()
-
-
-def _count_traffic(calls: pl.DataFrame, summary: SparkSummary) -> None:
-    metered = calls.lazy().filter(~is_included(calls.lazy())).collect()
-    if metered.is_empty():
-        return
-    slots = with_texts(count_slots(metered.lazy()))
-    summary.slots = [add_slots([*summary.slots, slots])]
-    first, last = metered.select(
-        pl.col("at_us").min().alias("a"), pl.col("at_us").max().alias("b")
-    ).row(0)
-    summary.ends.append((first, last))
 
 
 def _slice(

@@ -1,10 +1,10 @@
 """The audit of an account's stored calls on Spark."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from detectors.contract import AuditedWindow, CallWindow, TrafficWindow
-from detectors.distributed.spark.auditing import Progress, SparkRows, opened
+from detectors.contract import AuditedWindow, CallWindow
+from detectors.distributed.spark.auditing import Progress, opened
 from detectors.distributed.spark.running import Jobs
 from detectors.distributed.spark.tasks import Setting, find_versions
 from detectors.frames.parts import InMemory
@@ -32,24 +32,7 @@ def audit_window(
     progress: Progress | None = None,
 ) -> AuditedWindow:
     """Audit the calls of a window in a frame of `calls` stored calls."""
-    last, future_calls = _measure(frame, window, calls)
-    future_calls += window.future_calls
-    none = InMemory([checked_calls(CALLS.to_frame()).collect()])
-    if last is None:
-        log = of_account(none, window.duplicates, future_calls)
-        return to_window(
-            audit_logs([log], none, terms.prices, terms.thresholds, keep_calls=False), None
-        )
-    after = window.after(last)
-    setting = Setting(versions=find_versions(), stored=(after, window.until))
-    with opened(frame, setting, progress) as rows:
-        log = of_account(none, rows.valid + window.duplicates, future_calls)
-        audited = rows.audit(log, terms.prices, terms.thresholds, keep_calls=False)
-        return to_window(audited, _find_traffic(rows))
-
-
-def _measure(frame: Any, window: CallWindow, calls: int) -> tuple[datetime | None, int]:
-    """Return the time of the newest call up to now, and how many are in the future."""
+    # Find the time of the newest call up to now, and how many are in the future.
     until = (window.until - EPOCH) // _MICROSECOND
     at = "unix_micros(ts)"
     counted = frame.selectExpr(
@@ -62,13 +45,21 @@ def _measure(frame: Any, window: CallWindow, calls: int) -> tuple[datetime | Non
     if row["calls"] != calls:
         raise IncompleteFilesError(f"{row['calls']} of {calls} calls")
     last = None if row["last"] is None else EPOCH + timedelta(microseconds=row["last"])
-    return last, row["future"]
-
-
-def _find_traffic(rows: SparkRows) -> TrafficWindow | None:
-    """Return when metered calls came; those of a plan have no traffic."""
-    ends = [end for each in rows.summaries for end in each.ends]
-    if not ends:
-        return None
-    slots = add_slots([table for each in rows.summaries for table in each.slots])
-    return window_of(slots, min(first for first, _ in ends), max(last for _, last in ends))
+    future_calls = row["future"] + window.future_calls
+    none = InMemory([checked_calls(CALLS.to_frame()).collect()])
+    if last is None:
+        log = of_account(none, window.duplicates, future_calls)
+        return to_window(
+            audit_logs([log], none, terms.prices, terms.thresholds, keep_calls=False), None
+        )
+    after = window.after(last)
+    setting = Setting(versions=find_versions(), stored=(after, window.until))
+    with opened(frame, setting, progress) as rows:
+        log = of_account(none, rows.valid + window.duplicates, future_calls)
+        audited = rows.audit(log, terms.prices, terms.thresholds, keep_calls=False)
+        traffic = None  # of metered calls; those of a plan have none
+        if ends := [end for each in rows.summaries for end in each.ends]:
+            slots = add_slots([table for each in rows.summaries for table in each.slots])
+            first, last_us = min(first for first, _ in ends), max(end for _, end in ends)
+            traffic = window_of(slots, first, last_us)
+        return to_window(audited, traffic)

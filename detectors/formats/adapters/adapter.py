@@ -125,8 +125,12 @@ def unknown_members(row: Mapping[str, Any], allowed: Allowed, path: str = "") ->
                 elif not is_harmless(item):
                     yield name
         else:
-            may_have = _are_counts if known == _COUNTS else _are_labels
-            if known is _UNKNOWN or not may_have(parsed(value)):
+            inner = parsed(value)
+            if known == _COUNTS:
+                is_allowed = _are_counts(inner)
+            else:
+                is_allowed = all(map(_is_label, inner if isinstance(inner, list) else [inner]))
+            if known is _UNKNOWN or not is_allowed:
                 yield path + _shown(key)
 
 
@@ -139,12 +143,6 @@ def _shown(key: str) -> str:
 def is_harmless(value: Any) -> bool:
     """Check for a number or an empty member, neither of which can hold text."""
     return isinstance(value, int | float) or value in _EMPTY or value in ({}, [])
-
-
-def _are_labels(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(map(_is_label, value))
-    return _is_label(value)
 
 
 def _is_label(value: Any) -> bool:

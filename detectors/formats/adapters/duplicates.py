@@ -220,16 +220,6 @@ class Once:
         found: tuple[int] | None = self._open().execute(query, (number,)).fetchone()
         return found and found[0]
 
-    def _is_request(self, call: Call, copies: list[Seen]) -> bool:
-        """Check whether one request, with this call as its response, was written already."""
-        number = hash(call.request_id)
-        spilled = self._find(_ANSWERED, number) if self._has_spilled else None
-        at = self._answers.get(number, spilled)
-        if at is None or (spilled is not None and number in self._answers):
-            return False
-        first, last = _span(copies)
-        return first - _MINUTE_US <= at <= last + _MINUTE_US
-
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
             # A database without a name is temporary; only what its cache can't hold is on disk.
@@ -250,7 +240,14 @@ class Once:
         splits = list(self._split_turns(group)) if is_turn else _split_ways(group)
         for copies, is_named in splits:
             # The call is the one with the most counts, at the time and in the session of the first.
-            original = min(copies, key=self._age)
+            # Of equal ones, a session that ended earlier had it first.
+            original = min(
+                copies,
+                key=lambda seen: (
+                    *(self._is_copy(seen), seen.at, not seen.session),
+                    *(self._ends.get(seen.session, 0), seen.session),
+                ),
+            )
             source = original.way, original.session
             own = {(seen.at, seen.size) for seen in copies if (seen.way, seen.session) == source}
             copied = sum(seen.times for seen in copies) - len(own)
@@ -268,20 +265,24 @@ class Once:
             call.session_id = first.session_id or min(sessions, default=None)
             if original.session in self._sessions:
                 call.request_id = first.request_id  # a copy has its own
-            if len(splits) == 1 and self._is_request(call, copies):
-                self._dropped[DUPLICATE_ROW] += 1
-                continue
+            if len(splits) == 1:  # of a request that was written already, with this response?
+                request = hash(call.request_id)
+                spilled = self._find(_ANSWERED, request) if self._has_spilled else None
+                at = self._answers.get(request, spilled)
+                begin, end = _span(copies)
+                if (
+                    at is not None
+                    and (spilled is None or request not in self._answers)
+                    and begin - _MINUTE_US <= at <= end + _MINUTE_US
+                ):
+                    self._dropped[DUPLICATE_ROW] += 1
+                    continue
             if original.span and self._find(_SUM, original.span) is not None:
                 self._dropped[SUMS] += 1
                 continue
             if not is_named and call.request_id is not None:
                 call.request_id = id_of(f"{call.request_id}:{original.at}")
             yield min(seen.number for seen in copies), encode_copy(call)
-
-    def _age(self, seen: Seen) -> tuple[bool, int, bool, int, str]:
-        """Order copies by age; of equal ones, a session that ended earlier had it first."""
-        is_copy, ended = self._is_copy(seen), self._ends.get(seen.session, 0)
-        return is_copy, seen.at, not seen.session, ended, seen.session
 
     def _is_copy(self, seen: Seen) -> bool:
         """Check for a turn that its session has copied, because it is older than the session."""

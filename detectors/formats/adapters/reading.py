@@ -67,9 +67,22 @@ class _Reader:
         records: list[UsageRecordV2] = []
         invalid: list[InvalidRow] = []
         for number, value in batch:
-            document = self._decode(value, number, invalid)
-            if document is not None:
+            document: Any = value
+            if isinstance(value, bytes):
+                if not value.strip():
+                    continue
+                try:
+                    document = decode_document(value)
+                except (NestedTooDeeplyError, TooComplexError):
+                    where = f"The {self._unit} {number}"
+                    raise ContractError(f"{where} is too large: {_SCRUB}") from None
+                except MalformedJSONError:
+                    invalid.append(InvalidRow(number, reason_of(value)))
+                    continue
+            if isinstance(document, dict):
                 records += self._records_of(document, number, invalid)
+            else:
+                invalid.append(InvalidRow(number, "not a JSON object"))
         return self._chunk(records, invalid)
 
     def close(self) -> Iterator[Chunk]:
@@ -90,25 +103,6 @@ class _Reader:
         self._rows += len(records) + len(invalid)
         untimed = sum(row.reason == NO_TIME for row in invalid)
         return Chunk(columns_of(records), invalid, untimed)
-
-    def _decode(
-        self, value: bytes | dict[str, Any], number: int, invalid: list[InvalidRow]
-    ) -> dict[str, Any] | None:
-        if isinstance(value, dict):
-            return value
-        if not value.strip():
-            return None
-        try:
-            document = decode_document(value)
-        except (NestedTooDeeplyError, TooComplexError):
-            raise ContractError(f"The {self._unit} {number} is too large: {_SCRUB}") from None
-        except MalformedJSONError:
-            invalid.append(InvalidRow(number, reason_of(value)))
-            return None
-        if isinstance(document, dict):
-            return document
-        invalid.append(InvalidRow(number, "not a JSON object"))
-        return None
 
     def _records_of(
         self, document: dict[str, Any], number: int, invalid: list[InvalidRow]

@@ -90,23 +90,20 @@ def explain_objects(texts: Sequence[bytes]) -> tuple[str, str]:
             row = Row.decode(text)
             if is_unread(explain(row, text)):
                 unread.append(text)
-    if not unread or any(_is_read(text) for text in texts):
+    for text in texts if unread else ():
+        with suppress(*UNREADABLE):
+            row = Row.decode(text)
+            _, found = read_row(Row.decode(text), {})
+            is_known = any(seen != NO_USAGE for seen in found) or page_of(row) is not None
+            is_own = "prompt_tokens" in row and "model" in row
+            if is_known or is_own or read_exchange(text).readings:
+                return "", ""
+    if not unread:
         return "", ""
     if sums := next(filter(None, map(find_sums, map(Row, _documents_of(texts)))), None):
         return f"{sums.what}, which has totals instead of calls: {sums.instead}", ""
     named = next(filter(None, map(source_of, _documents_of(unread))), "")
     return named, propose_for_objects(unread)
-
-
-def _is_read(text: bytes) -> bool:
-    try:
-        _, found = read_row(Row.decode(text), {})
-        row = Row.decode(text)
-        is_known = any(seen != NO_USAGE for seen in found) or page_of(row) is not None
-        is_own = "prompt_tokens" in row and "model" in row
-        return is_known or is_own or bool(read_exchange(text).readings)
-    except UNREADABLE:
-        return False
 
 
 def propose_for_table(head: bytes, delimiter: str) -> str:
@@ -234,7 +231,7 @@ def _find_fields(columns: Values, titles: Mapping[str, str]) -> dict[str, str]:
             for key, tails in names.items()
             if key not in found and not tails.isdisjoint(words)
         ]
-        check = _CHECKS.get(field, _is_label)
+        check = _CHECKS.get(field, find_model)
         for *_, key in sorted(ranked):
             given = [value for value in columns[key] if value not in (None, "")]
             fits = sum(map(bool, map(check, given))) * 2 > len(given)  # most of them
@@ -245,9 +242,14 @@ def _find_fields(columns: Values, titles: Mapping[str, str]) -> dict[str, str]:
         if not tails.isdisjoint(_WITHOUT_CACHE):
             found = {each: name for each, name in found.items() if name != "prompt_tokens"}
             found[key] = UNCACHED
-    prompt = next((key for key, name in found.items() if name == "prompt_tokens"), None)
-    if prompt is not None and _leaves_out_cache(columns, found):
-        found[prompt] = UNCACHED
+    key_of = {name: key for key, name in found.items()}
+    cached = [columns[key_of[name]] for name in _PARTS if name in key_of]
+    if cached and "prompt_tokens" in key_of:
+        for prompt, *counts in zip(columns[key_of["prompt_tokens"]], *cached, strict=True):
+            # Smaller than what was read from the cache and written to it: it leaves that out.
+            if sum(filter(_is_count, counts)) > (prompt if _is_count(prompt) else 0):
+                found[key_of["prompt_tokens"]] = UNCACHED
+                break
     return found
 
 
@@ -260,26 +262,9 @@ def _is_count(value: Any) -> bool:
     return not isinstance(value, bool) and count_of(value) is not None
 
 
-def _is_label(value: Any) -> bool:
-    return find_model(value) is not None
-
-
 _CHECKS: Final[Mapping[str, Callable[[Any], object]]] = {
     "ts": _is_time,
     "provider": lambda value: isinstance(value, str) and PROVIDER_TEXT.match(value.lower()),
     "latency_ms": lambda value: type(value) in (int, float) and value >= 0,
     **dict.fromkeys((*_COUNTS, "reasoning_tokens", "declared_max_tokens"), _is_count),
 }
-
-
-def _leaves_out_cache(columns: Values, found: Mapping[str, str]) -> bool:
-    """Check for prompts that are smaller than what was read from the cache and written to it."""
-    by_field = {name: columns[key] for key, name in found.items()}
-    if not by_field.keys() & set(_PARTS):
-        return False
-    prompts = by_field["prompt_tokens"]
-    for number, prompt in enumerate(prompts):
-        parts = [by_field[name][number] for name in _PARTS if len(by_field.get(name, ())) > number]
-        if sum(part for part in parts if _is_count(part)) > (prompt if _is_count(prompt) else 0):
-            return True
-    return False

@@ -134,7 +134,19 @@ class _Table:
                 whole.append((line, list(self._keep(cells))))
             else:
                 parts.reject(line, f"expected {self._width} cells" if cells else "not CSV")
-        lines, rows, rejected = self._convert(whole)
+        values = [[cell or None for cell in cells] for _, cells in whole]
+        lines, rejected = [line for line, _ in whole], list[Row]()
+        rows: list[Any] = []
+        try:
+            rows = msgspec.convert(values, self._list, strict=False)
+        except msgspec.ValidationError:  # some don't convert
+            lines = []
+            for row, given in zip(whole, values, strict=True):
+                try:
+                    rows.append(msgspec.convert(given, self._struct, strict=False))
+                    lines.append(row[0])
+                except msgspec.ValidationError:
+                    rejected.append(row)
         read: Columns = {}
         for name in self._names:
             empty, get = self._constants.get(name, empty_value(name)), attrgetter(name)
@@ -191,23 +203,6 @@ class _Table:
         if given is cells or empty is None:
             return column
         return [value or empty for value in column]
-
-    def _convert(self, whole: list[Row]) -> tuple[list[int], list[Any], list[Row]]:
-        """Return the lines and values of rows that convert, and the rows that do not."""
-        values = [[cell or None for cell in cells] for _, cells in whole]
-        with suppress(msgspec.ValidationError):
-            rows = msgspec.convert(values, self._list, strict=False)
-            return [line for line, _ in whole], rows, []
-        lines: list[int] = []
-        rows, rejected = [], []
-        for row, cells in zip(whole, values, strict=True):
-            try:
-                rows.append(msgspec.convert(cells, self._struct, strict=False))
-            except msgspec.ValidationError:
-                rejected.append(row)
-            else:
-                lines.append(row[0])
-        return lines, rows, rejected
 
     def _finish(self, columns: Columns) -> Columns:
         if self._is_by_model:

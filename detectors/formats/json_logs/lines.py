@@ -97,7 +97,16 @@ def parse_objects(
         lines: Iterable[Line] = enumerate(texts, first)
         if may_be_blank:  # a file of blank lines takes neither time nor memory
             lines = (line for line in lines if line[1].strip(_WHITESPACE))
-        decoded = _decode_apart(list(lines), dialect)
+        objects, others = list[Line](), list[Line]()
+        for line in lines:
+            (objects if line[1].lstrip().startswith(b"{") else others).append(line)
+        flat, objects = _decode_each(objects, dialect.flat)
+        wrapped, objects = _decode_each(objects, dialect.wrapped)
+        examined = [Rows(layout, [], []) for layout in (dialect.flat, dialect.wrapped)]
+        decoded = _Decoded([flat, wrapped, *examined])
+        # In order, because the first fields outside the contract are named.
+        for number, text in sorted(objects + others):
+            _examine(number, text, dialect, decoded)
     parts = ChunkParts()
     odd: list[int] = []
     for rows in decoded.rows:
@@ -160,20 +169,6 @@ def _decode_each(lines: list[Line], layout: Layout) -> tuple[Rows, list[Line]]:
         else:
             numbers.append(line[0])
     return Rows(layout, numbers, values), rejected
-
-
-def _decode_apart(lines: list[Line], dialect: Dialect) -> _Decoded:
-    """Decode the lines one by one, and examine those of neither layout."""
-    objects = [line for line in lines if line[1].lstrip().startswith(b"{")]
-    others = [line for line in lines if not line[1].lstrip().startswith(b"{")]
-    flat, objects = _decode_each(objects, dialect.flat)
-    wrapped, objects = _decode_each(objects, dialect.wrapped)
-    examined = [Rows(layout, [], []) for layout in (dialect.flat, dialect.wrapped)]
-    decoded = _Decoded([flat, wrapped, *examined])
-    # In order, because the first fields outside the contract are named.
-    for number, text in sorted(objects + others):
-        _examine(number, text, dialect, decoded)
-    return decoded
 
 
 def _examine(number: int, text: bytes, dialect: Dialect, decoded: _Decoded) -> None:

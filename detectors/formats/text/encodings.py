@@ -1,6 +1,6 @@
 """Converts text in UTF-16, as spreadsheets export it, to UTF-8, and removes byte order marks."""
 
-from codecs import getincrementaldecoder
+from codecs import iterdecode
 from collections.abc import Iterator
 from itertools import chain
 from typing import Final
@@ -17,7 +17,8 @@ def to_utf8(blocks: Iterator[bytes]) -> Iterator[bytes]:
     if encoding is None:
         return chain([start.removeprefix(UTF8_BOM)], blocks)
     has_mark = start[:2] in _UTF16_BOMS
-    return _recode(chain([start[2:] if has_mark else start], blocks), encoding)
+    rest = chain([start[2:] if has_mark else start], blocks)
+    return map(str.encode, iterdecode(rest, encoding, errors="replace"))
 
 
 def find_utf16(start: bytes) -> str | None:
@@ -38,10 +39,3 @@ def read_start(blocks: Iterator[bytes], size: int) -> bytes:
     while len(start) < size and (block := next(blocks, b"")):
         start += block
     return start
-
-
-def _recode(blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    decoder = getincrementaldecoder(encoding)(errors="replace")
-    for block in blocks:
-        yield decoder.decode(block).encode()
-    yield decoder.decode(b"", final=True).encode()

@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final
+from typing import IO, BinaryIO, Final
 
 import msgspec
 import polars as pl
@@ -265,7 +265,15 @@ def _drop_events(calls: pl.DataFrame) -> pl.DataFrame:
     in_order = rows.select(*_SAME_EVENT, "is_event", "ts", "end", "row").iter_rows()
     pairs = list[tuple[int, int]]()
     for _same, group in groupby(in_order, itemgetter(*range(len(_SAME_EVENT)))):
-        pairs += _pair(list(group))
+        alike = list(group)  # of a session, with the same counts
+        others = iter([(ts, row) for *_same, is_one, ts, _end, row in alike if not is_one])
+        call = next(others, None)
+        for *_same, is_one, start, until, row in alike:
+            while is_one and call is not None and call[0] < start - _NEAR:
+                call = next(others, None)
+            if is_one and call is not None and call[0] <= until + _NEAR:
+                pairs.append((row, call[1]))
+                call = next(others, None)
     paired = pl.DataFrame(pairs, {"row": pl.UInt32, "of": pl.UInt32}, orient="row")
     numbered = calls.with_row_index("row")
     more = pl.col("row").is_in(paired["of"].implode())
@@ -277,20 +285,6 @@ def _drop_events(calls: pl.DataFrame) -> pl.DataFrame:
         own, other = pl.col(BILLING).fill_null(""), pl.col(f"{BILLING}_right").fill_null("")
         counted = named.with_columns(pl.when(own == "").then(other).otherwise(own).alias(BILLING))
     return counted.filter(~pl.col("row").is_in(paired["row"].implode())).select(calls.columns)
-
-
-def _pair(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, int]]:
-    """Yield the row of each event with that of its call; they are in order of time."""
-    calls = iter([(ts, row) for *_same, is_event, ts, _end, row in rows if not is_event])
-    call = next(calls, None)
-    for *_same, is_event, start, end, row in rows:
-        if not is_event:
-            continue
-        while call is not None and call[0] < start - _NEAR:
-            call = next(calls, None)
-        if call is not None and call[0] <= end + _NEAR:
-            yield row, call[1]
-            call = next(calls, None)
 
 
 def _join_responses(calls: pl.DataFrame) -> pl.DataFrame:

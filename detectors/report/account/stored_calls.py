@@ -132,21 +132,17 @@ def count_files(files: Sequence[FileInWindow]) -> FileCounts:
         if sum(some.height for some in slots) > _SLOTS_AT_ONCE:
             slots = [add_slots(slots)]
         counted.append(msgspec.structs.replace(each, slots=each.slots.clear()))
-    return msgspec.structs.replace(_add_days(files, counted), slots=add_slots(slots))
-
-
-def _add_days(files: Sequence[FileInWindow], counted: Sequence[FileCounts]) -> FileCounts:
     days = Counter(day for each in counted for day in each.days["day"])
-    shared = [day for day, number in days.items() if number > 1]
-    if not shared:
-        return FileCounts.add(counted)
-    of_days = pl.col("ts").dt.epoch("d").is_in(shared)
-    again = [
-        file.read().filter(of_days)
-        for file, each in zip(files, counted, strict=True)
-        if each.days["day"].is_in(shared).any()
-    ]
-    return FileCounts.add(counted, instead=FileCounts.of(each.collect() for each in again).days)
+    instead = None
+    if shared := [day for day, number in days.items() if number > 1]:
+        of_days = pl.col("ts").dt.epoch("d").is_in(shared)
+        again = [
+            file.read().filter(of_days)
+            for file, each in zip(files, counted, strict=True)
+            if each.days["day"].is_in(shared).any()
+        ]
+        instead = FileCounts.of(each.collect() for each in again).days
+    return msgspec.structs.replace(FileCounts.add(counted, instead=instead), slots=add_slots(slots))
 
 
 def parts_of(files: Sequence[FileInWindow]) -> Parts:

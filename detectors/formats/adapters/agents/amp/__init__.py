@@ -29,29 +29,8 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     events = [each for each in row.inner("usageLedger").items("events") if each.has("tokens")]
     if not answers and not events:
         yield NO_USAGE
-    for event, answer in _join(events, answers):
-        usage = answer.inner("usage")
-        # A thread that continues another gives messages new IDs; their times stay.
-        at = event.get("timestamp") or usage.get("timestamp") or answer.get("timestamp")
-        model = event.get("model") or usage.get("model")
-        name = f"amp:{at}:{model}"
-        yield Sighting(
-            readings=read_usage(_counts(event, usage), dialect="bedrock"),
-            moments=(at,),
-            models=(model,),
-            providers=(),
-            ids=(name,),
-            tags=(route_of(folder), thread),
-            session=thread,
-            origin=Origin(name=name),
-        )
-
-
-def _join(events: list[Row], answers: list[Row]) -> Iterator[tuple[Row, Row]]:
-    """Yield each event with its answer, which has the cache, and then the answers without one.
-
-    An event of another model, such as that of a title, may name the same message or none.
-    """
+    # Find the answer of each event: it has the cache. An event of another model, such as that of
+    # a title, may name the same message or none.
     waiting, found = dict(enumerate(answers)), dict[int, Row]()
     wanted = [
         (each.get("toMessageId"), each.get("model"), tokens.get("input"), tokens.get("output"))
@@ -67,22 +46,34 @@ def _join(events: list[Row], answers: list[Row]) -> Iterator[tuple[Row, Row]]:
             same = places.get(_key(values, parts))
             if same and number not in found and None not in (values[part] for part in parts):
                 found[number] = waiting.pop(same.pop(0))
-    yield from ((event, found.get(number, NOTHING)) for number, event in enumerate(events))
-    yield from ((NOTHING, answer) for answer in waiting.values())
+    joined = [(event, found.get(number, NOTHING)) for number, event in enumerate(events)]
+    joined += [(NOTHING, answer) for answer in waiting.values()]
+    for event, answer in joined:
+        usage = answer.inner("usage")
+        # A thread that continues another gives messages new IDs; their times stay.
+        at = event.get("timestamp") or usage.get("timestamp") or answer.get("timestamp")
+        model = event.get("model") or usage.get("model")
+        name = f"amp:{at}:{model}"
+        counts = {name: count for name, count in usage.plain().items() if name not in _COPIES}
+        counts["cacheWriteInputTokens"] = counts.pop("cacheCreationInputTokens", None)
+        tokens = event.inner("tokens")
+        for ours, theirs in (("inputTokens", "input"), ("outputTokens", "output")):
+            if tokens.has(theirs):
+                counts[ours] = tokens.get(theirs)
+        yield Sighting(
+            readings=read_usage(counts, dialect="bedrock"),
+            moments=(at,),
+            models=(model,),
+            providers=(),
+            ids=(name,),
+            tags=(route_of(folder), thread),
+            session=thread,
+            origin=Origin(name=name),
+        )
 
 
 def _key(values: tuple[Any, ...], parts: tuple[int, ...]) -> str:
     return repr([values[part] for part in parts])
-
-
-def _counts(event: Row, usage: Row) -> dict[str, Any]:
-    counts = {name: count for name, count in usage.plain().items() if name not in _COPIES}
-    counts["cacheWriteInputTokens"] = counts.pop("cacheCreationInputTokens", None)
-    tokens = event.inner("tokens")
-    for ours, theirs in (("inputTokens", "input"), ("outputTokens", "output")):
-        if tokens.has(theirs):
-            counts[ours] = tokens.get(theirs)
-    return counts
 
 
 ADAPTER: Final = Adapter(

@@ -23,12 +23,6 @@ METERED: Final = ("msg_bdrk_", "msg_vrtx_")
 _EVENT: Final = ("sessionId", "timestamp", "type")
 
 
-def _recognizes(row: Row) -> bool:
-    if "leafUuid" in row or row.inner("message").has("usage"):
-        return True
-    return all(name in row for name in _EVENT)
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     message = row.inner("message")
     if not message.has("usage"):
@@ -65,7 +59,11 @@ def name_of(session: Any) -> str | None:
 ADAPTER: Final = Adapter(
     title="Claude Code sessions",
     signs=("message", "sessionId", "leafUuid"),
-    recognizes=_recognizes,
+    recognizes=lambda row: (
+        "leafUuid" in row
+        or row.inner("message").has("usage")
+        or all(name in row for name in _EVENT)
+    ),
     read=_read,
     allowed=members(
         "type timestamp ts cwd sessionId uuid parentUuid isSidechain agentId userType version "

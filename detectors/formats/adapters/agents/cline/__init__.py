@@ -85,64 +85,56 @@ class _Timed(msgspec.Struct):
 _decode_times: Final = msgspec.json.Decoder(list[_Timed]).decode
 
 
-def _recognizes(row: Row) -> bool:
-    if "messages" in row:
-        return "sessionId" in row and "agent" in row
-    return row.get("type") in ("say", "ask") and "ts" in row
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    at, copied = row.get("ts"), state.get("copied")
     if "messages" in row:
         yield from _read_session(row, state)
     elif row.get("say") in _TOTALS:
         yield TOTALS
-    elif _is_within(row.get("ts"), state.get("copied")):
+    elif copied is not None and type(at) is int and copied[0] <= at <= copied[1]:
         yield REPEATED  # of a session
     elif row.get("say") != "api_req_started" or not any(map(row.inner("text").get, _COUNTS)):
         yield NO_USAGE  # a request that has no answer yet, or none at all
     else:
-        yield _request(row, state)
-
-
-def _request(row: Row, state: State) -> Sighting:
-    request, named, at = row.inner("text"), row.inner("modelInfo"), row.get("ts")
-    provider, model = _model_at(at, state.get("models"))
-    provider, model = named.get("providerId") or provider, named.get("modelId") or model
-    counts, protocol = request.plain(_COUNTS), request.get("apiProtocol")
-    moment = find_moment(at)
-    is_roo = protocol is not None or state.get("is_roo")
-    if is_roo:
-        is_early = moment is not None and moment < _INCLUDES_CACHE
-        has_cache, is_assumed = (
-            not (is_early and protocol == "anthropic"),
-            is_early and not protocol,
+        request, named = row.inner("text"), row.inner("modelInfo")
+        provider = model = None
+        if (models := state.get("models")) and type(at) is int:  # each was used until the next
+            found = next((each for each in reversed(models) if each[0] <= at), models[0])
+            _, provider, model = found
+        provider, model = named.get("providerId") or provider, named.get("modelId") or model
+        counts, protocol = request.plain(_COUNTS), request.get("apiProtocol")
+        moment = find_moment(at)
+        is_roo = protocol is not None or state.get("is_roo")
+        if is_roo:
+            is_early = moment is not None and moment < _INCLUDES_CACHE
+            has_cache = not (is_early and protocol == "anthropic")
+            is_assumed = is_early and not protocol
+        else:
+            has_cache, is_assumed = _had_cache(str(provider), str(model), moment, counts)
+        usage = {
+            "input": counts.get("tokensIn"),
+            "output": counts.get("tokensOut"),
+            "cache": {"read": counts.get("cacheReads"), "write": counts.get("cacheWrites")},
+            "cost": {"total": request.get("cost")},
+        }
+        leaves_out = () if has_cache else ("reads", "writes")
+        readings = read_usage(usage, dialect="pi", leaves_out=leaves_out)
+        if is_assumed and readings and (readings[0].cached or readings[0].written):
+            readings[0].is_assumed = True
+        session = state.get("session")
+        yield Sighting(
+            readings=readings,
+            moments=(at,),
+            models=(model,),
+            providers=(provider,),
+            ids=(session and f"{session}:{at}",),
+            tags=(state.get("route"), session),
+            session=session,
+            endpoint=named.get("mode"),
+            # Roo Code doesn't log the provider; calls that a plan includes have a cost of 0.
+            billing="included" if is_roo and request.get("cost") == 0 else None,
+            origin=MESSAGE,
         )
-    else:
-        has_cache, is_assumed = _had_cache(str(provider), str(model), moment, counts)
-    usage = {
-        "input": counts.get("tokensIn"),
-        "output": counts.get("tokensOut"),
-        "cache": {"read": counts.get("cacheReads"), "write": counts.get("cacheWrites")},
-        "cost": {"total": request.get("cost")},
-    }
-    leaves_out = () if has_cache else ("reads", "writes")
-    readings = read_usage(usage, dialect="pi", leaves_out=leaves_out)
-    if is_assumed and readings and (readings[0].cached or readings[0].written):
-        readings[0].is_assumed = True
-    session = state.get("session")
-    return Sighting(
-        readings=readings,
-        moments=(at,),
-        models=(model,),
-        providers=(provider,),
-        ids=(session and f"{session}:{at}",),
-        tags=(state.get("route"), session),
-        session=session,
-        endpoint=named.get("mode"),
-        # Roo Code doesn't log the provider; calls that a plan includes have a cost of 0.
-        billing="included" if is_roo and request.get("cost") == 0 else None,
-        origin=MESSAGE,
-    )
 
 
 def _had_cache(
@@ -172,18 +164,6 @@ def _had_cache(
     return False, moment < until + _UPDATING
 
 
-def _is_within(at: Any, span: tuple[int, int] | None) -> bool:
-    return span is not None and type(at) is int and span[0] <= at <= span[1]
-
-
-def _model_at(at: Any, models: list[tuple[int, Any, Any]] | None) -> tuple[Any, Any]:
-    """Return the provider and model that were in use, of which each holds until the next."""
-    if not models or type(at) is not int:
-        return None, None
-    _, provider, model = next((each for each in reversed(models) if each[0] <= at), models[0])
-    return provider, model
-
-
 def _read_session(row: Row, state: State) -> Iterator[Sighting | str]:
     """Yield the calls of a session; some messages have the sum of several instead.
 
@@ -191,7 +171,7 @@ def _read_session(row: Row, state: State) -> Iterator[Sighting | str]:
     among them has the sum of the task. If no other answer of a run has counts, its last one has
     the sum of the run.
     """
-    route = state.get("route")
+    route, session = state.get("route"), row.get("sessionId")
     if route and row.get("agent") != "lead":
         route += SUBAGENT
     messages = row.items("messages")
@@ -211,25 +191,21 @@ def _read_session(row: Row, state: State) -> Iterator[Sighting | str]:
             yield TOTALS
         else:
             is_by_call = True
-            yield _message(message, row.get("sessionId"), route)
-
-
-def _message(message: Row, session: Any, route: str | None) -> Sighting:
-    metrics, model = message.inner("metrics").plain(), message.inner("modelInfo")
-    cost = metrics.pop("cost", None)
-    # A fork of a session has the IDs and times of its messages.
-    name = f"cline:{message.get('id')}:{message.get('ts')}"
-    return Sighting(
-        readings=read_usage(metrics, dialect="vercel"),
-        moments=(message.get("ts"),),
-        models=(model.get("id"),),
-        providers=(model.get("provider"),),
-        ids=(name,),
-        tags=(route, session),
-        session=session,
-        reported_usd=cost,
-        origin=Origin(name=name),
-    )
+            metrics, model = message.inner("metrics").plain(), message.inner("modelInfo")
+            cost, at = metrics.pop("cost", None), message.get("ts")
+            # A fork of a session has the IDs and times of its messages.
+            name = f"cline:{message.get('id')}:{at}"
+            yield Sighting(
+                readings=read_usage(metrics, dialect="vercel"),
+                moments=(at,),
+                models=(model.get("id"),),
+                providers=(model.get("provider"),),
+                ids=(name,),
+                tags=(route, session),
+                session=session,
+                reported_usd=cost,
+                origin=Origin(name=name),
+            )
 
 
 def beside(path: Path) -> State:
@@ -248,11 +224,19 @@ def beside(path: Path) -> State:
         status = prompts.stat()
         project, named = _read_prompts(prompts, status.st_size, status.st_mtime_ns)
         models += named
+    written, copied = _row_at(path.with_name("sdk_writeback.json")), None
+    if "version" in written:
+        # Cline has resumed a task of an older release as a session, and copies the session's
+        # answers to the task, with other times each time.
+        places = written.get("baseUiMessageCount"), written.get("writtenUiMessageCount")
+        with suppress(*UNREADABLE, TypeError):
+            times = [each.ts for each in _decode_times(_bytes_at(path))[slice(*places)]]
+            copied = (min(times), max(times)) if times else None
     return {
         "session": path.parent.name,
         "route": route_of(project),
         "models": [each for each in models if type(each[0]) is int],
-        "copied": _find_copied(path),
+        "copied": copied,
         "is_roo": any("roo-cline" in part or "kilo-code" in part for part in path.parts),
     }
 
@@ -292,23 +276,6 @@ def _last_time(text: bytes, start: int, end: int) -> int:
     return int(found[1]) if found else 0
 
 
-def _find_copied(path: Path) -> tuple[int, int] | None:
-    """Return the times of the messages that Cline has copied to the task from a session.
-
-    It copies the answers to a task of an older release that was resumed, with other times each
-    time.
-    """
-    written = _row_at(path.with_name("sdk_writeback.json"))
-    if "version" not in written:
-        return None
-    places = written.get("baseUiMessageCount"), written.get("writtenUiMessageCount")
-    try:
-        times = [each.ts for each in _decode_times(_bytes_at(path))[slice(*places)]]
-    except (*UNREADABLE, TypeError):
-        return None
-    return (min(times), max(times)) if times else None
-
-
 def _row_at(path: Path) -> Row:
     try:
         return Row.decode(_bytes_at(path))
@@ -326,7 +293,11 @@ def _bytes_at(path: Path) -> bytes:
 ADAPTER: Final = Adapter(
     title="Tasks of Cline, Roo Code and Kilo Code",
     signs=("say", "ask", "sessionId"),
-    recognizes=_recognizes,
+    recognizes=lambda row: (
+        "sessionId" in row and "agent" in row
+        if "messages" in row
+        else row.get("type") in ("say", "ask") and "ts" in row
+    ),
     read=_read,
     beside=beside,
     allowed=members(

@@ -32,10 +32,31 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         settings = payload.inner("thread_settings")
         state["model"] = settings.get("model") or state.get("model")
         state["tier"] = settings.get("service_tier")
-    elif kind == "event_msg" and payload.get("type") == "token_count" and payload.has("info"):
-        yield _call(row, payload, state)
+    if kind != "event_msg" or payload.get("type") != "token_count" or not payload.has("info"):
+        yield NO_USAGE
         return
-    yield NO_USAGE
+    info, limits = payload.inner("info"), payload.inner("rate_limits")
+    total = info.inner("total_token_usage")
+    last = info.inner("last_token_usage")
+    if not info.has("last_token_usage"):  # early releases log only the session so far
+        before = Row(state.get("total", {}))
+        last = Row({name: _count(total, name) - _count(before, name) for name in _COUNTS})
+    state["total"] = {name: _count(total, name) for name in _COUNTS}
+    place = "-".join(str(total.get(name) or 0) for name in _COUNTS)
+    session = state.get("session")
+    yield Sighting(
+        readings=read_usage(last.plain()),
+        moments=(row.get("timestamp"),),
+        models=(state.get("model"),),
+        providers=(SUBSCRIPTION,),
+        ids=(f"{state.get('root') or 'codex'}:{place}",),
+        tags=(state.get("route"), session),
+        session=session,
+        # Limits without a plan are those of an API key.
+        billing="metered" if "plan_type" in limits and not limits.has("plan_type") else None,
+        service_tier=state.get("tier"),
+        origin=origin_of(state, place),
+    )
 
 
 def _begin(row: Row, payload: Row, state: State) -> None:
@@ -62,31 +83,6 @@ def _begin(row: Row, payload: Row, state: State) -> None:
     state["route"] = f"{route}{SUBAGENT}" if route and is_subagent else route
     state["root"] = payload.first("forked_from_id", "id")
     state["begun"] = find_moment(payload.get("timestamp")) or find_moment(row.get("timestamp"))
-
-
-def _call(row: Row, payload: Row, state: State) -> Sighting:
-    info, limits = payload.inner("info"), payload.inner("rate_limits")
-    total = info.inner("total_token_usage")
-    last = info.inner("last_token_usage")
-    if not info.has("last_token_usage"):  # early releases log only the session so far
-        before = Row(state.get("total", {}))
-        last = Row({name: _count(total, name) - _count(before, name) for name in _COUNTS})
-    state["total"] = {name: _count(total, name) for name in _COUNTS}
-    place = "-".join(str(total.get(name) or 0) for name in _COUNTS)
-    session = state.get("session")
-    return Sighting(
-        readings=read_usage(last.plain()),
-        moments=(row.get("timestamp"),),
-        models=(state.get("model"),),
-        providers=(SUBSCRIPTION,),
-        ids=(f"{state.get('root') or 'codex'}:{place}",),
-        tags=(state.get("route"), session),
-        session=session,
-        # Limits without a plan are those of an API key.
-        billing="metered" if "plan_type" in limits and not limits.has("plan_type") else None,
-        service_tier=state.get("tier"),
-        origin=origin_of(state, place),
-    )
 
 
 def origin_of(state: State, place: str) -> Origin:

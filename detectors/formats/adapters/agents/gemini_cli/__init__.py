@@ -18,12 +18,6 @@ from detectors.formats.json_logs.usage.reader import read_usage
 _TYPES: Final = ("user", "gemini", "info", "error", "warning")
 
 
-def _recognizes(row: Row) -> bool:
-    if "projectHash" in row or "$rewindTo" in row or "$set" in row:
-        return True
-    return "tokens" in row and "timestamp" in row and row.get("type") in _TYPES
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     if row.has("sessionId"):
         state["session"] = row.get("sessionId")
@@ -52,7 +46,10 @@ _MESSAGE: Final = "id timestamp type model tokens*"
 ADAPTER: Final = Adapter(
     title="Gemini CLI sessions",
     signs=("projectHash", "tokens", "$rewindTo", "$set"),
-    recognizes=_recognizes,
+    recognizes=lambda row: (
+        any(name in row for name in ("projectHash", "$rewindTo", "$set"))
+        or ("tokens" in row and "timestamp" in row and row.get("type") in _TYPES)
+    ),
     read=_read,
     allowed=members(
         f"sessionId projectHash startTime lastUpdated kind $rewindTo {_MESSAGE} "

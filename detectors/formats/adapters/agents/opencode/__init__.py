@@ -10,7 +10,7 @@ messages under new IDs, with the times of the original.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
 from detectors.formats.adapters.calls import (
@@ -25,13 +25,6 @@ from detectors.formats.adapters.rows import Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
 
-def _recognizes(row: Row) -> bool:
-    if "modelID" in row or "sessionID" in row:
-        return "role" in row or "modelID" in row
-    is_stored = "session_id" in row and "time_created" in row and "data" in row
-    return is_stored or ("info" in row and "messages" in row)
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     messages = [row]
     if "info" in row:
@@ -44,29 +37,27 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     for message in messages:
         is_answer = "assistant" in (message.get("role"), row.get("type"))
         # Kilo Code has put "legacy" and no counts into messages of its version for editors.
-        is_counted = is_answer and message.has("tokens") and message.get("providerID") != "legacy"
-        yield _call(message, row.get("session_id")) if is_counted else NO_USAGE
-
-
-def _call(message: Row, holder: Any) -> Sighting:
-    tokens, times = message.inner("tokens"), message.inner("time")
-    begun, session = times.get("created"), message.get("sessionID") or holder
-    named = message.inner("model")  # of version 2
-    model = message.get("modelID") or named.get("id")
-    return Sighting(
-        readings=read_usage(message.get("tokens"), dialect="opencode"),
-        moments=(begun,),
-        models=(model,),
-        providers=(message.get("providerID"), named.get("providerID")),
-        # A fork gives messages new IDs; their times, to the millisecond, stay.
-        ids=(f"opencode:{begun}:{times.get('completed')}:{tokens.get('output')}",),
-        tags=(route_of(message.inner("path").first("root", "cwd")), session),
-        session=session,
-        endpoint=message.first("agent", "mode"),
-        latency_ms=milliseconds_between(begun, times.get("completed")),
-        reported_usd=message.get("cost"),
-        origin=Origin(name=f"opencode:{begun}:{model}"),
-    )
+        if not is_answer or not message.has("tokens") or message.get("providerID") == "legacy":
+            yield NO_USAGE
+            continue
+        tokens, times = message.inner("tokens"), message.inner("time")
+        begun, session = times.get("created"), message.get("sessionID") or row.get("session_id")
+        named = message.inner("model")  # of version 2
+        model = message.get("modelID") or named.get("id")
+        yield Sighting(
+            readings=read_usage(message.get("tokens"), dialect="opencode"),
+            moments=(begun,),
+            models=(model,),
+            providers=(message.get("providerID"), named.get("providerID")),
+            # A fork gives messages new IDs; their times, to the millisecond, stay.
+            ids=(f"opencode:{begun}:{times.get('completed')}:{tokens.get('output')}",),
+            tags=(route_of(message.inner("path").first("root", "cwd")), session),
+            session=session,
+            endpoint=message.first("agent", "mode"),
+            latency_ms=milliseconds_between(begun, times.get("completed")),
+            reported_usd=message.get("cost"),
+            origin=Origin(name=f"opencode:{begun}:{model}"),
+        )
 
 
 _INFO: Final = (
@@ -77,7 +68,12 @@ _INFO: Final = (
 ADAPTER: Final = Adapter(
     title="opencode sessions",
     signs=("sessionID", "info", "modelID", "time_created"),
-    recognizes=_recognizes,
+    recognizes=lambda row: (
+        "role" in row or "modelID" in row
+        if "modelID" in row or "sessionID" in row
+        else ("session_id" in row and "time_created" in row and "data" in row)
+        or ("info" in row and "messages" in row)
+    ),
     read=_read,
     allowed=members(
         f"{_INFO} info(id projectID version time(created updated)) messages(info({_INFO})) "

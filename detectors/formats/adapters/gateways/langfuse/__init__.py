@@ -30,13 +30,6 @@ _TRUE: Final = (True, "true", "True")
 _COUNTED: Final = (*_DETAILS, "promptTokens")
 
 
-def _recognizes(row: Row) -> bool:
-    is_timed = "startTime" in row or "start_time" in row
-    return any(name in row for name in _DETAILS) or (
-        is_timed and ("promptTokens" in row or ("usage" in row and "startTime" in row))
-    )
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     if row.inner("metadata").get("cache_hit") in _TRUE:  # as LiteLLM sends it
         yield CACHE_HIT
@@ -90,7 +83,11 @@ def dialect_of_details(usage: Any) -> str:
 ADAPTER: Final = Adapter(
     title="Langfuse observations",
     signs=(*_COUNTED, "traceId"),
-    recognizes=_recognizes,
+    recognizes=lambda row: (
+        any(name in row for name in _DETAILS)
+        or ("promptTokens" in row and ("startTime" in row or "start_time" in row))
+        or ("usage" in row and "startTime" in row)
+    ),
     read=_read,
     allowed=members(
         "id traceId trace_id type name startTime start_time endTime end_time completionStartTime "

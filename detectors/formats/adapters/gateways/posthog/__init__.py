@@ -21,13 +21,6 @@ _TRUE: Final = (True, "true", "True", 1)
 _FALSE: Final = (False, "false", "False", 0)
 
 
-def _recognizes(row: Row) -> bool:
-    if any(name.startswith("$ai_") for name in row.names()):
-        return True
-    is_header = "properties" in row and not row.has("properties") and "event" in row
-    return is_header or row.mentions("properties", "$ai_model", "$ai_provider", "$ai_trace_id")
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     noted = row.inner("properties") if "properties" in row else row
     if row.get("event") not in _CALLS:
@@ -87,7 +80,11 @@ _NOTED: Final = (
 ADAPTER: Final = Adapter(
     title="PostHog generations",
     signs=("properties", "$ai_model", "$ai_input_tokens", "$ai_provider"),
-    recognizes=_recognizes,
+    recognizes=lambda row: (
+        any(name.startswith("$ai_") for name in row.names())
+        or ("properties" in row and not row.has("properties") and "event" in row)  # a header
+        or row.mentions("properties", "$ai_model", "$ai_provider", "$ai_trace_id")
+    ),
     read=_read,
     allowed=members(
         f"{_NOTED} uuid event ts distinct_id person_id team_id created_at inserted_at "

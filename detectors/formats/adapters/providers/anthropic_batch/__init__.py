@@ -9,18 +9,13 @@ from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, Sums, any_of, members
 from detectors.formats.adapters.exchanges import read_batch
-from detectors.formats.adapters.rows import Row
-
-
-def _recognizes(row: Row) -> bool:
-    result = row.inner("result")
-    return "message" in result or ("custom_id" in row and "type" in result)
-
 
 ADAPTER: Final = Adapter(
     title="Anthropic batch results",
     signs=("result",),
-    recognizes=_recognizes,
+    recognizes=lambda row: (
+        "message" in row.inner("result") or ("custom_id" in row and "type" in row.inner("result"))
+    ),
     read=lambda row, state: read_batch(row, row.inner("result", "message")),
     allowed=members(
         "custom_id ts created provider endpoint request_id tag prefix_hash latency_ms "

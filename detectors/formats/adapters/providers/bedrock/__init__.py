@@ -25,14 +25,6 @@ _COUNTS: Final = frozenset(
 )
 
 
-def _recognizes(row: Row) -> bool:
-    if _KIND in row or _BATCH in row:
-        return True
-    if "@message" in row and not row.has("@message"):
-        return True  # the header of a CSV
-    return any(row.mentions(name, _KIND) for name in _MESSAGES)
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     if _BATCH in row:
         for seen in read_batch(row, row.inner(_BATCH)):
@@ -101,7 +93,12 @@ _LOG: Final = (
 ADAPTER: Final = Adapter(
     title="Bedrock invocation logs",
     signs=(_KIND, _BATCH, *_MESSAGES),
-    recognizes=_recognizes,
+    recognizes=lambda row: (
+        _KIND in row
+        or _BATCH in row
+        or ("@message" in row and not row.has("@message"))  # the header of a CSV
+        or any(row.mentions(name, _KIND) for name in _MESSAGES)
+    ),
     read=_read,
     allowed=members(
         f"{_LOG} tag recordId ts modelInput(max_tokens anthropic_version) "

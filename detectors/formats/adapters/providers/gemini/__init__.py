@@ -22,12 +22,6 @@ _GROUNDING: Final = ("groundingMetadata", "grounding_metadata")
 _ANSWERS: Final = ("response", "full_response", "response_payload")
 
 
-def _recognizes(row: Row) -> bool:
-    if any(name in row for name in _NAMES):
-        return True
-    return any(row.mentions(answer, *_NAMES) for answer in _ANSWERS)
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     named = next((answer for answer in _ANSWERS if row.mentions(answer, *_NAMES)), "")
     answer = row.inner(named) if named else row
@@ -82,7 +76,10 @@ _ANSWER: Final = (
 ADAPTER: Final = Adapter(
     title="Gemini responses",
     signs=(*_NAMES, *_ANSWERS),
-    recognizes=_recognizes,
+    recognizes=lambda row: (
+        any(name in row for name in _NAMES)
+        or any(row.mentions(answer, *_NAMES) for answer in _ANSWERS)
+    ),
     read=_read,
     allowed=members(
         f"{_ANSWER} ts timestamp created logging_time processed_time key status model provider "
