@@ -270,6 +270,7 @@ HASHED: list[tuple[dict[str, Any], str | None]] = [
     ({"messages": [{"content": "é" * 4_096 + "x"}]}, "é" * 4_096),
     ({"messages": []}, None),
     ({"input": [1, 2, 3]}, None),
+    ({"input": [1, "a", [2, [3, "b"]]]}, "a\nb"),
     ({"input": iter(["a"])}, None),
     ({"prompt": {"id": "pmpt_1"}}, None),
     ({}, None),

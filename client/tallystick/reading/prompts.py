@@ -11,7 +11,7 @@ Nothing here keeps a text, and no iterator is ever advanced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Optional
 
@@ -27,7 +27,7 @@ LEVEL_DIGITS = 16
 # The hash of the first level, and the first digits of those of all levels.
 Hashes = tuple[Optional[str], Optional[tuple[str, ...]]]
 _FIRST, *_FURTHER = LEVELS
-_LONGEST = LEVELS[-1]
+_SECOND = _FURTHER[0]
 _DEEPEST = 8
 _MEMBERS = ("system", "instructions", "messages", "input", "prompt")
 
@@ -37,72 +37,79 @@ def hash_prefixes(body: Mapping[str, Any], key: bytes | None = None, least: int 
 
     A prompt of fewer characters than `least` has none.
     """
-    parts: list[str] = []
-    missing = _LONGEST
+    texts: list[str] = []
     for name in _MEMBERS:
-        if name in body and missing >= 0:
-            missing = _add_texts(parts, body[name], missing, _DEEPEST)
-    if not parts:
+        if name in body:
+            value = body[name]
+            if type(value) is str:
+                texts.append(value)
+                continue
+            for item in value if type(value) is list else (value,):
+                # Most messages have this form, and a call for each takes a third of the time of the
+                # hash of a short prompt.
+                inner = item
+                if type(item) is dict and "content" in item and "text" not in item:
+                    inner = item["content"]
+                if type(inner) is str:
+                    texts.append(inner)
+                else:
+                    depth = _DEEPEST - (item is not value) - (inner is not item)
+                    _add_texts(texts, inner, depth)
+    if not texts:
         return None, None
-    if missing < 0:
-        parts[-1] = parts[-1][:_LONGEST]
-    text = parts[0] if len(parts) == 1 else "\n".join(parts)
+    text = "\n".join(texts)
     length = len(text)
     if length < least:
         return None, None
-    # In pieces, which are freed at once: the system takes longer to give the memory of a long text
-    # than its hashes take. Lone surrogates pass.
-    piece = text[:_FIRST].encode("utf-8", "surrogatepass")
-    digest: Any
-    if key is None:
-        digest = sha256(piece)
-    else:
-        import hmac  # few programs have a key
-
-        digest = hmac.new(key, piece, sha256)
+    piece = text[:_FIRST]
+    try:
+        encoded = piece.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        encoded = piece.encode("utf-8", "surrogatepass")
+    digest = sha256(encoded) if key is None else _start_keyed(encoded, key)
     first = digest.hexdigest()
-    if length < _FURTHER[0]:  # most prompts reach one level
+    if length < _SECOND:  # most prompts reach one level
         return first, (first[:LEVEL_DIGITS],)
-    hashes = [first[:LEVEL_DIGITS]]
+    return first, (first[:LEVEL_DIGITS], *_hash_further(digest, text, length))
+
+
+def _hash_further(digest: Any, text: str, length: int) -> Iterator[str]:
+    """Yield the hash of each further level.
+
+    In pieces, which are freed at once: the system takes longer to give the memory of a long text
+    than its hashes take.
+    """
     size = _FIRST
     for end in _FURTHER:
         if end > length:
             break
         digest.update(text[size:end].encode("utf-8", "surrogatepass"))
-        hashes.append(digest.hexdigest()[:LEVEL_DIGITS])
+        yield digest.hexdigest()[:LEVEL_DIGITS]
         size = end
-    return first, tuple(hashes)
 
 
-def _add_texts(parts: list[str], value: Any, missing: int, depth: int) -> int:
-    """Add texts until none of so many characters is missing; return how many then are.
+def _start_keyed(piece: bytes, key: bytes) -> Any:
+    import hmac  # few programs have a key
+
+    return hmac.new(key, piece, sha256)
+
+
+def _add_texts(texts: list[str], value: Any, depth: int) -> None:
+    """Add the texts in a value, in order.
 
     Only lists and tuples are gone through: what else can be iterated may be so only once.
     """
-    if isinstance(value, str):
-        parts.append(value)
-        return missing - len(value) - 1
-    if not depth or value is None:
-        return missing
     if isinstance(value, (list, tuple)):
-        for item in value:
-            if missing < 0:
-                break
-            # Most messages and parts are of this form, and a call for each takes half as long as
-            # the hash of a short prompt.
-            if type(item) is dict and depth > 1:
-                inner = item.get("text")
-                if type(inner) is not str:
-                    inner = item["content"] if "content" in item else item.get("parts")
-                if type(inner) is str:
-                    parts.append(inner)
-                    missing -= len(inner) + 1
-                elif inner is not None:
-                    missing = _add_texts(parts, inner, missing, depth - 2)
-            else:
-                missing = _add_texts(parts, item, missing, depth - 1)
-        return missing
-    members = members_of(value)
-    text = members.get("text")
-    inner = members.get("content", members.get("parts"))
-    return _add_texts(parts, text if isinstance(text, str) else inner, missing, depth - 1)
+        for item in value if depth else ():
+            text = item.get("text") if type(item) is dict and depth > 1 else None
+            if type(text) is str:
+                texts.append(text)
+            elif type(item) is not int:  # as prompts of tokens have many
+                _add_texts(texts, item, depth - 1)
+    elif isinstance(value, str):
+        texts.append(value)
+    elif depth and value is not None and type(value) is not int:
+        members = members_of(value)
+        text = members.get("text")
+        inner = members.get("content", members.get("parts"))
+        _add_texts(texts, text if isinstance(text, str) else inner, depth - 1)
