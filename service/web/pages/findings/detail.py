@@ -89,7 +89,7 @@ def _chart_days(finding: AccountFinding) -> Columns | None:
     amounts: dict[date, dict[str | None, Decimal]]
     amounts = {day: {finding.id: saving} for day, saving in by_day.items()}
     names: dict[str | None, str] = {finding.id: "Potential savings"}
-    return stacked_columns(amounts, names, (first, last), measure="Potential savings")
+    return stacked_columns(amounts, names, (first, last), measure="Savings")
 
 
 def _show(finding: AccountFinding, problem: str = "") -> str:
