@@ -18,7 +18,9 @@ from detectors.formats import (
     SYNONYMS,
     TARGETS,
     TEXT_COLUMNS,
+    UNNEEDED_COLUMNS,
     ColumnMapping,
+    ProposedColumn,
     plain,
     propose,
 )
@@ -241,6 +243,7 @@ def mapping_context(columns: Sequence[str] = ()) -> dict[str, Any]:
         ],
         "allowlists": _allowlists(),
         "text_columns": sorted(TEXT_COLUMNS),
+        "unneeded_columns": sorted(UNNEEDED_COLUMNS),
         "beside_uncached": sorted(BESIDE_UNCACHED),
     }
 
@@ -269,11 +272,16 @@ def _show(cells: Sequence[str], sent: ColumnMapping | None) -> list[ShownColumn]
         ShownColumn(
             number,
             _shown_name(column.name, number),
-            _chosen(column.name, number, sent) if sent else column.field or None,
+            _chosen(column.name, number, sent) if sent else _propose(column),
             column.is_text,
         )
         for number, column in enumerate(propose(cells), 1)
     ]
+
+
+def _propose(column: ProposedColumn) -> str | None:
+    """Return the field, "" for a column to drop, or nothing where a person has to choose."""
+    return column.field or ("" if plain(column.name) in UNNEEDED_COLUMNS else None)
 
 
 def _shown_name(name: str, number: int) -> str:
