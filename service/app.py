@@ -82,7 +82,15 @@ from service.web.pages.findings import downloads as finding_downloads
 from service.web.pages.findings import home as findings
 from service.web.pages.imports import future as imports_future
 from service.web.pages.imports import page as imports
-from service.web.pages.public import client_index, docs, health, legal, sample, security_txt
+from service.web.pages.public import (
+    client_index,
+    docs,
+    glossary,
+    health,
+    legal,
+    sample,
+    security_txt,
+)
 from service.web.pages.public import landing as public
 from service.web.pages.spend import compare
 from service.web.pages.spend import details as spend_details
@@ -114,6 +122,7 @@ _PAGES: Final = (
     security_txt,
     client_index,
     docs,
+    glossary,
     settings,
     assumptions,
     prices,

@@ -29,6 +29,7 @@ from detectors.agents.usual import (
     read_message,
     read_turn,
 )
+from detectors.contract.windows import to_full_hours
 from detectors.errors import CutOffLogError, DetectorError
 from detectors.formats.adapters.adapter import Adapter, State
 from detectors.formats.adapters.calls import (
@@ -44,7 +45,6 @@ from detectors.formats.adapters.calls import (
 from detectors.formats.adapters.duplicates import Once, TakenCall, encode_copy
 from detectors.formats.adapters.labels import find_model, find_tag, id_of, route_of
 from detectors.formats.adapters.rows import UNREADABLE, Row
-from detectors.formats.moments import to_full_hours
 from detectors.formats.text.blocks import read_blocks
 from detectors.formats.text.splitting import join_document, split_array
 

@@ -13,6 +13,7 @@ from detectors.formats.csv_logs.names import (
     SYNONYMS,
     TARGETS,
     TEXT_COLUMNS,
+    UNNEEDED_COLUMNS,
     ProposedColumn,
     plain,
     propose,

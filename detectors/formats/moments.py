@@ -106,12 +106,6 @@ def read_moment(value: object) -> datetime:
     return to_utc(EPOCH + timedelta(microseconds=microseconds))
 
 
-def to_full_hours(minutes: int) -> int:
-    """Return full hours for a length of nearly so many, such as Codex's 299 and 10,079 minutes."""
-    full = (minutes + 30) // 60 * 60
-    return full if 100 * abs(full - minutes) <= minutes else minutes
-
-
 def find_microseconds(value: object) -> int | None:
     """Return one value of a column of objects in microseconds since 1970; None if it is no time."""
     try:

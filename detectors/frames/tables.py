@@ -13,8 +13,9 @@ import polars as pl
 from detectors.contract import REQUIRED_FIELDS, InvalidRow, InvalidRows
 from detectors.engine import Calls, categorize, fetch
 from detectors.engine.levels import LEVELS_LIST
-from detectors.errors import UnreadableLogError
+from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats.columns import HASHES, TABLE_FIELDS
+from detectors.formats.csv_logs.names import propose
 from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
 from detectors.frames.table_columns import SPARSE, count_rows, first_invalid, with_problems
 from detectors.frames.table_problems import describe_problems, is_invalid, problem_columns
@@ -107,7 +108,8 @@ def check_columns(names: Sequence[str]) -> None:
         if name.lower() not in TABLE_FIELDS:
             offenders.add("frame", Problem("unknown", shown_name(name, f"column {number}")))
     if offenders.named:
-        raise contract_error(offenders)
+        error, advice = contract_error(offenders), _advise(names)
+        raise ContractError(advice, error.offenders) if advice else error
     absent = [name for name in REQUIRED_FIELDS if name not in map(str.lower, names)]
     if absent:
         raise UnreadableLogError(
@@ -116,3 +118,23 @@ def check_columns(names: Sequence[str]) -> None:
         )
     if len({name.lower() for name in names}) < len(names):
         raise UnreadableLogError("Each column of a frame needs a different name.")
+
+
+def _advise(names: Sequence[str]) -> str:
+    """Return which columns to rename, drop and add; "" if their names don't say what they are."""
+    renamed, dropped, fields = dict[str, str](), list[str](), set[str]()
+    for number, column in enumerate(propose(names), 1):
+        shown = shown_name(column.name, f"column {number}")
+        if column.field in TABLE_FIELDS and shown == column.name:
+            fields.add(column.field)
+            if column.name.lower() != column.field:
+                renamed[column.name] = column.field
+        elif column.name.lower() not in TABLE_FIELDS:
+            dropped.append(shown)
+    absent = [name for name in REQUIRED_FIELDS if name not in fields]
+    if not renamed or absent not in ([], ["provider"]):
+        return ""
+    steps = [f"rename {renamed}", *([f"drop {dropped}"] if dropped else [])]
+    steps += [f"add a column {name}" for name in absent]
+    listed = f"{', '.join(steps[:-1])} and {steps[-1]}" if len(steps) > 1 else steps[0]
+    return f"These columns aren't those of a usage record. To read them, {listed}."

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from detectors.contract import AuditSummary, Finding, Report
 from detectors.wording.figures import counted, percent, period, usd, whole_usd
+from detectors.wording.hero import make_hero
 from detectors.wording.projection import is_monthly, per_month
 
 FIRST_ACTIONS: Final = 3
@@ -18,6 +19,16 @@ class Tile(NamedTuple):
     value: str
     aside: str
     figure: str  # its name in `money.FIGURES`
+
+
+def title(report: Report) -> str:
+    """Return what could be saved, as the dashboard says it; else what there is to say instead.
+
+    The sums, with how sure they are, have to stand below it.
+    """
+    hero = make_hero(report.audit)
+    has_sums = report.audit.verified_savings_usd is not None
+    return hero.sentence if hero.parts and has_sums else sentence(report)
 
 
 def sentence(report: Report) -> str:

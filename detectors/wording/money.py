@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from detectors.wording.figures import usd, whole_usd
+from detectors.wording.names import CONFIDENCE_WORDS
 
 
 class Figure(NamedTuple):
@@ -32,12 +33,12 @@ FIGURES: Final[Mapping[str, Figure]] = {
         "The cost of the last 30 days; of a shorter log, a projection that says from what.",
     ),
     "avoidable": Figure("Avoidable spend", "Verified and estimated savings of an audit together."),
-    "verified": Figure("Verified", "Avoidable spend calculated from billed token counts."),
-    "estimated": Figure("Estimated", "Avoidable spend based on a stated assumption."),
+    "verified": Figure("Verified", f"Avoidable spend {CONFIDENCE_WORDS['VERIFIED']}."),
+    "estimated": Figure("Estimated", f"Avoidable spend {CONFIDENCE_WORDS['ESTIMATED']}."),
     "conditional": Figure(
         "Conditional",
-        "What cheaper models would save beyond that if they pass your own evaluation: an upper "
-        "limit.",
+        f"What would be saved beyond verified and estimated savings "
+        f"{CONFIDENCE_WORDS['CONDITIONAL']}: an upper limit.",
     ),
     "potential_savings": Figure(
         "Potential savings",

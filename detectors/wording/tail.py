@@ -26,10 +26,18 @@ def counted_once(report: Report) -> str:
 
 def footnotes(report: Report) -> Iterator[str]:
     yield from filter(None, [counted_once(report)])
-    yield from unlisted(report)
+    for line in unlisted(report):
+        yield f"{line.words} {line.note}".strip()
 
 
-def unlisted(report: Report) -> Iterator[str]:
+class Unlisted(NamedTuple):
+    """A line below the findings, and a sentence that a page may show on request."""
+
+    words: str
+    note: str = ""
+
+
+def unlisted(report: Report) -> Iterator[Unlisted]:
     """Yield a line for all money of a detector that no listed finding has."""
     for rest in report.remainders:
         parts = []
@@ -39,19 +47,19 @@ def unlisted(report: Report) -> Iterator[str]:
         if rest.informational:
             parts.append(f"{counted(rest.informational, 'finding')} without savings")
         name = detector_name(rest.detector, report.methods)
-        yield f"{name}: {' and '.join(parts)} not listed."
+        yield Unlisted(f"{name}: {' and '.join(parts)} not listed.")
     if not report.remainders and report.audit.below_floor:  # documents of earlier versions
-        yield (
+        yield Unlisted(
             f"{counted(report.audit.below_floor, 'smaller finding')} under "
             f"{usd(report.thresholds.floor_usd)}/month not listed."
         )
     for wider in report.wider_limits:
         name = detector_name(wider.detector, report.methods)
         them = "It counts" if wider.groups == 1 else "They count"
-        yield (
+        yield Unlisted(
             f"{name}: with wider limits, {counted(wider.groups, 'more route')} could save up to "
-            f"{whole_usd(wider.monthly_cost_impact_usd)}{per_month(report.audit)}. {them} only in "
-            "the upper end of the headline."
+            f"{whole_usd(wider.monthly_cost_impact_usd)}{per_month(report.audit)}.",
+            f"{them} only in the upper end of the headline.",
         )
 
 

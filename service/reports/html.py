@@ -24,8 +24,9 @@ from detectors.wording.actions import (
 )
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.evidence import evidence_cell, evidence_columns
-from detectors.wording.headline import first_actions, sentence, tiles
-from detectors.wording.hero import make_hero
+from detectors.wording.formula import list_steps
+from detectors.wording.headline import first_actions, tiles
+from detectors.wording.headline import title as headline
 from detectors.wording.impact import amount, how_sure, impact_range, seen
 from detectors.wording.imports import as_import
 from detectors.wording.labels import inert, is_right_to_left, shortened
@@ -136,7 +137,7 @@ def _print(document: Document, terms: Terms) -> Printed:
         "terms": terms,
         "calls_url": terms.calls_url,
         "has_pages": terms.has_pages,
-        "sentence": sentence(report),
+        "headline": headline(report),
         "changed_assumptions": list(list_changed(report)),
         "changed_heading": CHANGED_HEADING,
         "changed_note": CHANGED_NOTE,
@@ -144,7 +145,6 @@ def _print(document: Document, terms: Terms) -> Printed:
         "findings": findings,
         "checks": list_checks(report.findings, report.methods),
         "checks_heading": CHECKS_HEADING,
-        "hero": make_hero(audit),
         "of": _owner_of(document),
         "days": days,
         "full": findings[:_FULL_FINDINGS],
@@ -221,6 +221,7 @@ def register_filters(app: Flask) -> None:
         how_sure=how_sure,
         impact_range=impact_range,
         seen=seen,
+        steps=list_steps,
         sentence_case=lambda text: text[:1].upper() + text[1:],
     )
     app.jinja_env.globals.update(

@@ -108,6 +108,7 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     + _seen_by("sign-in-switch", "/auth/verify?token={link_token}", RICH),
     "/deleted": _page("deleted", "/deleted"),
     "/docs": _page("docs", "/docs"),
+    "/glossary": _page("glossary", "/glossary"),
     "/legal/dpa": _page("legal-dpa", "/legal/dpa"),
     "/legal/privacy": _page("legal-privacy", "/legal/privacy"),
     "/legal/terms": _page("legal-terms", "/legal/terms"),

@@ -22,7 +22,7 @@ def open_workspace(page: Page) -> None:
 
 def ask_for_link(page: Page) -> None:
     page.get_by_label("Email address").fill("somebody@example.org")
-    _press(page, "Email me a sign-in link")
+    _press(page, "Email me a link")
 
 
 def mint_key(page: Page) -> None:

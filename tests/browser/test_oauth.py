@@ -129,7 +129,7 @@ def test_a_new_user_signs_in_authorizes_and_is_read_until_they_revoke(
         walk, page = Walk(window, site, tmp_path, name="oauth"), window.page
         page.goto(client.ask())
         page.get_by_label("Email address").fill(walk.email)
-        walk.press("Email me a sign-in link")
+        walk.press("Email me a link")
         expect(page.get_by_text("We sent you a sign-in link")).to_be_visible()
         page.goto(walk.mailed_link())
         page.wait_for_url(f"**{AUTHORIZE}?**")

@@ -13,13 +13,13 @@ from tests.browser.windows import Windows
 _ROOM: Final = 5
 WORDS: Final = {
     "dashboard": 127,
-    "dashboard-new": 58,
+    "dashboard-new": 43,
     "spend": 43,
     "account-findings": 36,
-    "account-finding": 129,
-    "audit-done": 239,
-    "report": 229,
-    "sample": 237,
+    "account-finding": 63,
+    "audit-done": 184,
+    "report": 174,
+    "sample": 182,
     "compare": 37,
     "imports": 46,
     "upload": 93,
@@ -28,10 +28,10 @@ WORDS: Final = {
     "settings": 93,
     "prices": 58,
     "budgets": 18,
-    "passkeys": 58,
-    "billing": 58,
+    "passkeys": 23,
+    "billing": 47,
     "landing": 179,
-    "sign-in": 35,
+    "sign-in": 24,
 }
 
 

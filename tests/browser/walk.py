@@ -63,7 +63,7 @@ class Walk:
         self.page.get_by_role("button", name="Sign in to upload").click()
         page.get_by_label("Email address").fill(self.email)
         self.shoot("sign-in")
-        self.press("Email me a sign-in link")
+        self.press("Email me a link")
         expect(page.get_by_text("We sent you a sign-in link")).to_be_visible()
         self.shoot("link-sent")
         page.goto(self.mailed_link())

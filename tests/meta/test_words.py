@@ -130,6 +130,17 @@ def test_other_words_and_code_pass(text: str) -> None:
     assert not list(_hits("docs/example.md", text))
 
 
+def test_apostrophes_are_straight() -> None:
+    """Texts of templates and of the code stand side by side on a page, in a mail and in a PDF."""
+    files = (
+        *_files(PROSE, (".md", ".html", ".txt")),
+        *_files((*CODE, "tests/meta"), (".py",)),
+        *_files(("service/web/static",), (".js",)),
+    )
+    curly = {path.relative_to(ROOT).as_posix() for path in files if "\u2019" in path.read_text()}
+    assert curly == set()
+
+
 def test_no_name_in_the_code_uses_a_retired_word() -> None:
     found = {
         f"{path.relative_to(ROOT)}: {name}"

@@ -108,6 +108,16 @@ TEXT_COLUMNS: Final = frozenset(
         *("system", "system_prompt", "text", "tool_calls", "tools", "user_message"),
     )
 )
+# What exports call columns that no audit needs: costs, which are calculated here, and addresses.
+UNNEEDED_COLUMNS: Final = frozenset(
+    (
+        *("cost", "costs", "cost_usd", "costs_usd", "total_cost", "total_cost_usd", "usd_cost"),
+        *("input_cost", "output_cost", "prompt_cost", "completion_cost", "usage_cost"),
+        *("price", "price_usd", "spend", "spend_usd", "amount", "amount_usd", "currency"),
+        *("email", "e_mail", "mail", "email_address", "user_email", "useremail", "user_mail"),
+        *("customer_email", "member_email", "owner_email", "account_email"),
+    )
+)
 # Columns that hold a usage object as JSON.
 USAGE_COLUMNS: Final = frozenset(("usage", "usage_metadata", "usagemetadata", "token_usage"))
 # Spreadsheets write tabs in some formats, and semicolons where a comma is the decimal point.

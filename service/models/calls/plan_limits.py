@@ -8,7 +8,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from detectors.formats.moments import to_full_hours
+from detectors.contract.windows import to_full_hours
 from service.models.base import Base, Executor, OwnerKey
 
 MAX_LIMITS: Final = 20_000  # windows of an account; five-hour ones of ten people for a year

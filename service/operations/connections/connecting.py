@@ -143,7 +143,7 @@ def _explaining_organizations(provider: Provider) -> Iterator[None]:
         as_label = f" as “{known}”" if known else ""
         raise KeyRefusedError(
             f"This {provider.title} organization is already connected{as_label}. A second "
-            "connection would count everything twice. Replace that connection’s key instead."
+            "connection would count everything twice. Replace that connection's key instead."
         ) from error
     except OtherOrganizationError as error:
         raise KeyRefusedError(

@@ -42,7 +42,7 @@ from service.operations.findings.tracking import FIXED_AFTER, NO_FIGURES
 
 # Those that claim savings; the others are on the page of savings alone.
 _CLAIMING: Final = frozenset({OLD_MODEL, UNREAD_WRITES, BATCH})
-_SOURCE: Final = "From the totals of your provider’s reports."
+_SOURCE: Final = "From the totals of your provider's reports."
 
 
 def track_totals(connection: Connection, account_id: str, provider: str, today: date) -> None:

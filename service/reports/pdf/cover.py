@@ -13,6 +13,7 @@ from detectors.wording.actions import action_labels, how_long, title, with_savin
 from detectors.wording.figures import percent, whole_usd
 from detectors.wording.headline import first_actions, sentence
 from detectors.wording.headline import tiles as headline_tiles
+from detectors.wording.headline import title as headline_title
 from detectors.wording.impact import how_sure, impact
 from detectors.wording.projection import caution, observed, per_month
 from service.reports.pdf.looks import (
@@ -49,9 +50,11 @@ def cover(report: Report, name: str, period: str) -> Iterator[Flowable]:
     width = TEXT_WIDTH * _AMOUNT_SHARE * 2
     whose = [line(each, width, _WHOSE) for each in (name, period) if each]
     yield side_by_side([[[words("Tallystick", _BRAND)], whose]], _AMOUNT_SHARE * 2)
-    headline = words(sentence(report), TITLE)
+    headline = words(headline_title(report), TITLE)
     headline.outline = ("summary", "Summary", 0)
     yield headline
+    if headline_title(report) != sentence(report):
+        yield words(sentence(report), LEAD)
     if audit.first_call:
         yield words(observed(report), LEAD)
     if report.invalid_rows.count and audit.valid_pct < report.thresholds.warn_valid_pct:

@@ -43,6 +43,7 @@ _PAGES: Final = {
     "Delete account": "/settings/delete",
     "Sample report": "/sample",
     "API reference": "/docs",
+    "Glossary": "/glossary",
 }
 _LISTED: Final = 6  # of each kind
 _MOST_CHARACTERS: Final = 200

@@ -15,7 +15,7 @@ from detectors import ColumnMapping, cli
 from detectors.errors import ColumnMappingError, ContractError, DetectorError, UnreadableLogError
 from detectors.formats import TARGETS, Chunk, propose, read_chunks, read_pairs, records_of
 from detectors.formats.csv_logs.mapping import as_mapping
-from detectors.formats.csv_logs.names import SYNONYMS, find_foreign_header
+from detectors.formats.csv_logs.names import SYNONYMS, UNNEEDED_COLUMNS, find_foreign_header
 from detectors.formats.csv_logs.proposals import propose_for_table
 from detectors.scrub import scrub
 from tests.cases import each_case
@@ -233,6 +233,12 @@ def test_every_synonym_is_of_one_field_and_proposed() -> None:
     for field, synonyms in SYNONYMS.items():
         for name in synonyms:
             assert propose([name])[0].field in (field, f"uncached_{field}")
+
+
+def test_no_field_has_the_name_of_a_column_that_is_not_needed() -> None:
+    fields = {*TARGETS, *(name for synonyms in SYNONYMS.values() for name in synonyms)}
+    assert not UNNEEDED_COLUMNS & fields
+    assert {"cost", "user_email"} <= UNNEEDED_COLUMNS
 
 
 def test_a_header_is_proposed_the_best_names_first() -> None:

@@ -95,6 +95,27 @@ def test_unknown_columns_break_the_contract(library: str) -> None:
     assert message.startswith("Contains fields we never accept (column 8, content) in the frame")
 
 
+def test_columns_of_another_tool_are_answered_with_what_to_rename() -> None:
+    names = {"ts": "created", "model": "Model_Name", "prompt_tokens": "input_tokens"}
+    frame = FRAME.select("ts", "model", "prompt_tokens", "completion_tokens").rename(names)
+    frame = frame.with_columns(cost=pl.lit(0.1), **{"a b": pl.lit("CANARY")})
+    with pytest.raises(ContractError) as caught:
+        read(frame)
+    renamed = {"created": "ts", "Model_Name": "model", "input_tokens": "prompt_tokens"}
+    assert str(caught.value) == (
+        f"These columns aren't those of a usage record. To read them, rename {renamed}, drop "
+        "['cost', 'column 6'] and add a column provider."
+    )
+    read(frame.rename(renamed).drop("cost", "a b").with_columns(provider=pl.lit("openai")))
+
+
+def test_columns_that_only_need_other_names_are_named_alone() -> None:
+    with pytest.raises(ContractError, match=r"To read them, rename \{'created': 'ts'\}\.$"):
+        read(FRAME.rename({"ts": "created"}))
+    with pytest.raises(ContractError, match="fields we never accept"):  # what are the counts?
+        read(FRAME.rename({"ts": "created", "prompt_tokens": "some_count"}))
+
+
 def test_missing_columns_are_named() -> None:
     with pytest.raises(UnreadableLogError, match="Missing: provider, model"):
         read(FRAME.drop("provider", "model"))

@@ -39,7 +39,7 @@ def test_it_has_the_dollars_of_the_reports_and_says_so(openai: Reports) -> None:
     [found] = _track(openai)
     assert (found.monthly_usd, found.confidence, found.state) == (Decimal(332), "CONDITIONAL", OPEN)
     assert (found.route, found.suggested_model) == ("not sent: proj", "gpt-4.1")
-    assert found.fix.endswith("From the totals of your provider’s reports.")
+    assert found.fix.endswith("From the totals of your provider's reports.")
     assert str(title(found)) == "Try gpt-4.1 instead of gpt-4-0613 on not sent: proj"
     [again] = _track(openai)
     assert again.id == found.id

@@ -62,7 +62,8 @@ def test_what_to_do_is_shown_whole_and_only_the_formula_is_folded(
         "Stop <bdi>בוט Inc. bot</bdi> from retrying. Look for retries without a pause."
     )
     [folded] = re.findall('<details class="how anywhere">(.*?)</details>', article, re.DOTALL)
-    assert re.sub("<.*?>", "", folded) == "How we calculated this1 × $2"
+    shown = " ".join(re.sub("<.*?>", " ", folded).split())
+    assert shown == "How we calculated this 1 × $2"
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -204,7 +205,7 @@ def test_a_finding_that_there_is_not_is_not_found(
     [
         (make_scaled_report(findings=0), "We found no avoidable spend"),
         (make_scaled_report(findings=1), "is avoidable"),
-        (Report.from_json(get_sample_report()), "more if cheaper models pass your evaluation."),
+        (Report.from_json(get_sample_report()), "You could save $347–2,137 a month"),
     ],
 )
 def test_the_first_sentence_fits_what_was_found(

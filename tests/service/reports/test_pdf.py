@@ -291,7 +291,7 @@ def test_it_has_the_customers_name_and_the_period_and_leads_to_the_rules() -> No
     content = print_pdf(get_sample_report(), name="Füllfeder <b> & Co", rules_url=url)
     reader = pypdf.PdfReader(BytesIO(content))
     first = reader.pages[0].extract_text()
-    head = first[first.index("Tallystick\n") : first.index("You spend")]
+    head = first[first.index("Tallystick\n") : first.index("You could save")]
     assert [each.strip() for each in head.splitlines()] == [
         *("Tallystick", "Füllfeder <b> & Co", PERIOD),
     ]

@@ -271,6 +271,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/client/"): _open(),
     ("GET", "/client/tallystick/"): _open(),
     ("GET", "/client/files/<digest>/<file_name>"): _open(404),
+    ("GET", "/glossary"): _open(),
     ("GET", "/legal/dpa"): _open(),
     ("GET", "/legal/privacy"): _open(),
     ("GET", "/legal/terms"): _open(),

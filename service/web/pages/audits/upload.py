@@ -18,7 +18,9 @@ from detectors.formats import (
     SYNONYMS,
     TARGETS,
     TEXT_COLUMNS,
+    UNNEEDED_COLUMNS,
     ColumnMapping,
+    ProposedColumn,
     plain,
     propose,
 )
@@ -230,7 +232,7 @@ def mapping_context(columns: Sequence[str] = ()) -> dict[str, Any]:
                 column.name
                 if FIELD_NAME.fullmatch(column.name) or plain(column.name) in _KNOWN
                 else f"Column {number}",
-                _chosen(column.name, number, sent) if sent else column.field or None,
+                _chosen(column.name, number, sent) if sent else _propose(column),
                 column.is_text,
             )
             for number, column in enumerate(propose(columns[:MAX_SHOWN]), 1)
@@ -251,6 +253,7 @@ def mapping_context(columns: Sequence[str] = ()) -> dict[str, Any]:
         ],
         "allowlists": _allowlists(),
         "text_columns": sorted(TEXT_COLUMNS),
+        "unneeded_columns": sorted(UNNEEDED_COLUMNS),
         "beside_uncached": sorted(BESIDE_UNCACHED),
     }
 
@@ -272,6 +275,11 @@ def _targets() -> list[Target]:
         Target(name, _WORDS.get(name, name), " ".join(SYNONYMS.get(name, ())))
         for name in (*order, *(name for name in TARGETS if name not in _WORDS))
     ]
+
+
+def _propose(column: ProposedColumn) -> str | None:
+    """Return the field, "" for a column to drop, or nothing where a person has to choose."""
+    return column.field or ("" if plain(column.name) in UNNEEDED_COLUMNS else None)
 
 
 def _chosen(name: str, number: int, sent: ColumnMapping) -> str | None:

@@ -87,7 +87,7 @@ def _show(finding: AccountFinding, problem: str = "") -> str:
     names: dict[str | None, str] = {finding.id: "Potential savings"}
     days = None
     if by_day:
-        days = stacked_columns(amounts, names, (first, last), measure="Potential savings")
+        days = stacked_columns(amounts, names, (first, last), measure="Savings")
     return render_template(
         "pages/findings/finding.html",
         finding=finding,

@@ -19,6 +19,7 @@ const targets = [...rowTemplate.content.querySelectorAll("option[data-synonyms]"
 const known = new Map(targets.flatMap(({ field, synonyms }) => [field, ...synonyms].map((name) => [name, field])));
 const wordsOf = new Map(targets.map(({ field, words }) => [field, words]));
 const textNames = new Set(fieldset.dataset.text.split(" "));
+const unneededNames = new Set(fieldset.dataset.unneeded.split(" "));
 const uncachedNames = new Set(fieldset.dataset.uncached.split(" "));
 
 export function plain(name) {
@@ -134,7 +135,7 @@ export function isTextColumn(name) {
 
 function propose(header) {
   const names = header.map(plain);
-  const chosen = header.map(() => null);
+  const chosen = names.map((name) => (unneededNames.has(name) ? "" : null)); // costs and addresses: dropped
   for (const { field, synonyms } of targets) {
     if (field === UNCACHED) continue;
     const name = [field, ...synonyms].find((each) => names.includes(each));

@@ -314,7 +314,7 @@ def test_the_report_of_a_batch_projects_no_month_and_its_document_stays(
     is_batch = source == "ingest"
     assert ("in this import" in page) == is_batch
     assert ("Too little data to project a month." in page) == is_batch
-    assert ("You spend about" in page) != is_batch
+    assert ("/month" in page) != is_batch
     finding = words(show(client, person, audit_id, "?finding=d1-001"))
     assert ("to project to 30 days" in finding) != is_batch
     stored = client.get(f"/audits/{audit_id}/json", headers=person.headers).data

@@ -189,7 +189,7 @@ def test_spend_says_what_no_call_covers(ada: Browser, db_session: Session) -> No
     replace_unsent(db_session.connection(), ada.account_id, "anthropic", [unsent_on(today)])
     db_session.commit()
     page = words_of(ada.get("/spend"))
-    assert "$12.50 of this is in your providers’ reports and in no call that you sent." in page
+    assert "$12.50 of this is in your providers' reports and in no call that you sent." in page
     assert "not sent: search" in page
     with ada.client.get("/spend.focus.csv?days=7") as answer:
         assert "not sent: search" in answer.get_data(as_text=True)

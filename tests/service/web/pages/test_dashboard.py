@@ -39,9 +39,9 @@ def test_a_new_user_sees_the_next_step(client: FlaskClient, person: Person) -> N
     page = words(show(client, person))
     for expected in (
         "Waiting for the first call…",
-        "Create a key Needs a Pro or Team plan.",
+        "Create a key Needs Pro or Team.",
         "Choose a file 2 credits left",
-        "See connections",
+        "Connect a provider No code changes Connect",
     ):
         assert expected in page
 

@@ -18,7 +18,7 @@ _ASKED: dict[str, Any] = {
     "headers": {"Accept": "text/html"},
 }
 LEGAL = ("/legal/dpa", "/legal/privacy", "/legal/terms")
-OPEN = ("/", "/sign-in", "/docs", "/deleted", "/sample", *LEGAL)
+OPEN = ("/", "/sign-in", "/docs", "/glossary", "/deleted", "/sample", *LEGAL)
 
 
 def _words(client: FlaskClient, path: str) -> str:
@@ -183,3 +183,13 @@ def test_programs_get_the_same_response_with_and_without_a_mail_server(
     mailing = make_app(smtp_url="smtp://mail.example").test_client()
     answers = [each.post("/auth/magic-link", **asked) for each in (client, mailing)]
     assert answers[0].get_json() == answers[1].get_json()
+
+
+def test_every_link_to_the_glossary_leads_to_a_word_of_it(client: FlaskClient) -> None:
+    ids = set(re.findall(r'<(?:div|h2) id="([^"]+)"', client.get("/glossary").text))
+    linked = {
+        anchor
+        for path in ("/", "/sample", "/glossary")
+        for anchor in re.findall(r'href="/glossary#([^"]+)"', client.get(path).text)
+    }
+    assert {"estimated", "conditional", "money"} <= linked <= ids

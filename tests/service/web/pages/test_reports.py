@@ -84,7 +84,7 @@ def test_the_page_prints_the_report(
         "support-bot · gpt-4o",
         "$813",
         "Try gpt-4o-mini on this route.",
-        "Estimated: based on the assumption stated in the fix",
+        "Estimated based on the assumption stated in the fix",
         "$900.00",
         "house-model",
         "prompt_tokens must be a whole number",

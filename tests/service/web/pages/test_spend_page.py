@@ -257,7 +257,7 @@ def test_the_chart_has_a_column_per_day_with_its_values_and_one_series_for_the_o
     assert '<th scope="col">Day (UTC)</th>' in chart
     weekly = _chart(ada.get("/spend?from=2026-01-01&to=2026-03-31"))
     assert "Spend by week" in weekly
-    assert "Skip the chart’s weeks" in weekly
+    assert "Skip the chart's weeks" in weekly
     assert '<th scope="col">Week (UTC)</th>' in weekly
 
 

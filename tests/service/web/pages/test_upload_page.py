@@ -71,7 +71,7 @@ def test_the_page_has_a_guide_to_the_export_of_each_tool(
             page.get_data(as_text=True).partition(f'id="export-{tool}"')[2].split("</details>")[0]
         )
         assert guide.count("<li>") >= 2
-        assert "What’s missing: " in guide
+        assert "What's missing: " in guide
 
 
 def test_logs_with_text_get_a_hint_about_scrub(client: FlaskClient) -> None:
