@@ -90,9 +90,7 @@ def downgrade() -> None:
     op.execute(f"UPDATE call_files SET priced_with = NULL, rates = NULL WHERE {_ZONE} <> ''")  # noqa: S608
 
 
-def _replace_index(
-    table: str, columns: list[str], included: list[str], old: str, new: str
-) -> None:
+def _replace_index(table: str, columns: list[str], included: list[str], old: str, new: str) -> None:
     new = f"ix_{table}_{new}"
     op.drop_index(new, if_exists=True, postgresql_concurrently=True)
     op.create_index(

@@ -21,7 +21,8 @@ def write_weekly_digest(
     first, last = (date.fromisoformat(parameters[name]) for name in ("first", "last"))
     words = {
         "headline": f"You spent {usd(spend)} last week",
-        "week": f"{day(first)} to {day(last)}, in UTC",
+        "week": f"{day(first)} to {day(last)}, in {parameters.get('whose', 'UTC')}",
+        "whose": parameters.get("whose", "UTC"),
         "compared": _compare(parameters, spend, previous),
         "plan": _describe_plan(parameters),
         "findings": [_describe_finding(each) for each in parameters["findings"]],

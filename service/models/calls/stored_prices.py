@@ -71,7 +71,12 @@ def drop_old_days(connection: Connection, account_id: str, zone: str) -> int:
 
 def _of_other_zone(zone: Any) -> tuple[ColumnElement[bool], ...]:
     """Match files of purged calls whose spend has days of another zone than this, or UTC."""
-    return (CallFile.purged_at.is_not(None), ZONE_OF_FILE > "", ZONE_OF_FILE != zone)
+    return (CallFile.purged_at.is_not(None), ZONE_OF_FILE > "", zone != ZONE_OF_FILE)
+
+
+def zone_of(file: Row[Any]) -> str:
+    """Return the zone of the days of a file's spend, "" for UTC."""
+    return "".join((file.priced_with or "").split("|")[2:])
 
 
 def list_models(connection: Connection, file_id: str) -> Sequence[tuple[str, str]]:
