@@ -37,7 +37,7 @@ class Terms(msgspec.Struct, frozen=True, eq=False):
         """Return the terms of an account: its price terms as TOML, and its assumptions.
 
         Prices that can't be applied are excluded, and its reports say so. A zone that this machine
-        doesn't know is left out of the key, too.
+        doesn't know isn't in the key, either.
         """
         zone = zone if is_zone(zone) else ""
         has_terms = bool(price_terms.strip())

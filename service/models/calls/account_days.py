@@ -11,11 +11,11 @@ from functools import cache, cached_property
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Select, and_, bindparam, exists, or_, select
+from sqlalchemy import Select, and_, bindparam, exists, literal, or_, select
 
 from service.core.time_zones import UTC_NAME, list_zones
 from service.models.base import Executor, utc_now
-from service.models.calls.call_files import ZONE_OF_FILE, CallFile
+from service.models.calls.call_files import CallFile, zone_of_spend
 from service.models.identity.accounts import Account
 
 _DAY: Final = timedelta(days=1)
@@ -88,7 +88,7 @@ def name_days(zone: str | None) -> str:
 def list_zones_used(session: Executor) -> Sequence[str]:
     """Return the zones that accounts have chosen."""
     query = select(Account.time_zone).where(Account.time_zone.is_not(None)).distinct()
-    return [row[0] for row in session.execute(query)]
+    return [zone for (zone,) in session.execute(query) if zone]
 
 
 def find_days(session: Executor, account_id: str) -> AccountDays:
@@ -106,17 +106,18 @@ def find_days_in(session: Executor, account_id: str, zone: str | None) -> Accoun
 
 
 @cache
-def _others_query() -> Select[Any]:
+def _others_query() -> Select[bool, bool]:
     """Check whether a live file, or one whose calls were purged, has days of another zone.
 
     Those of a purged file may be in UTC, because nothing says any more which others they were.
     """
     zone: Any = bindparam("zone")
     # Two ranges of an index, which one condition for inequality would not be.
-    is_other = or_(zone > ZONE_OF_FILE, zone < ZONE_OF_FILE)
+    of_file = zone_of_spend()
+    is_other = or_(of_file < zone, of_file > zone)
     own = CallFile.account_id == bindparam("account_id")
     live = exists().where(own, CallFile.replaced_at.is_(None), is_other)
-    is_old = and_(is_other, ZONE_OF_FILE > "")
+    is_old = and_(is_other, of_file > literal(""))
     purged = exists().where(own, CallFile.purged_at.is_not(None), is_old)
     return select(live.label("live"), purged.label("purged"))
 
@@ -129,7 +130,7 @@ def has_utc_days(session: Executor, account_id: str, zone: str, days: tuple[date
     found = exists().where(
         CallFile.account_id == account_id,
         CallFile.purged_at.is_not(None),
-        zone != ZONE_OF_FILE,
+        zone_of_spend() != literal(zone),
         CallFile.first_day <= days[1] + _DAY,
         CallFile.last_day >= days[0] - _DAY,
     )

@@ -16,9 +16,11 @@ from sqlalchemy import (
     Connection,
     Identity,
     Index,
+    Integer,
     LargeBinary,
     Row,
     SmallInteger,
+    Text,
     and_,
     delete,
     func,
@@ -83,11 +85,11 @@ class CallFile(Owned, Base):
     purged_at: Mapped[datetime | None]  # nothing replaces its calls, but their spend stays
 
 
-# The zone of the days of a file's spend, "" for UTC, as the indexes have it.
-ZONE_OF_FILE: Final[ColumnElement[str]] = func.coalesce(
-    func.split_part(CallFile.priced_with, literal_column("'|'"), literal_column("3")),
-    literal_column("''"),
-)
+def zone_of_spend() -> ColumnElement[str]:
+    """Return the zone of the days of a file's spend, "" for UTC, as the indexes have it."""
+    separator, third = literal_column("'|'", Text), literal_column("3", Integer)
+    zone = func.split_part(CallFile.priced_with, separator, third)
+    return func.coalesce(zone, literal_column("''", Text))
 
 
 class CallImport(Base):

@@ -408,7 +408,7 @@ def find_last_day(
     labels = [getattr(table, name) == value for name, value in only.items()]
     day = day_of(table, is_local=is_local)
     query = select(day).where(table.account_id == account_id, day <= today, *labels)
-    order = [table.day.desc()]
+    order: list[ColumnElement[Any]] = [table.day.desc()]
     if is_local:
         query = query.where(table.day <= today + timedelta(days=1))
         order.append(table.day_shift.desc())

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, func, literal, select, update
 
 from detectors.contract import DailySpend
 from service.models.audits.audit_settings import AuditSettings
-from service.models.calls.call_files import ZONE_OF_FILE, CallFile
+from service.models.calls.call_files import CallFile, zone_of_spend
 from service.models.calls.daily_spend import PlanRow, SpendRow, add_spend, drop_spend
 from service.models.identity.accounts import Account
 
@@ -71,7 +71,8 @@ def drop_old_days(connection: Connection, account_id: str, zone: str) -> int:
 
 def _of_other_zone(zone: Any) -> tuple[ColumnElement[bool], ...]:
     """Match files of purged calls whose spend has days of another zone than this, or UTC."""
-    return (CallFile.purged_at.is_not(None), ZONE_OF_FILE > "", zone != ZONE_OF_FILE)
+    of_file = zone_of_spend()
+    return (CallFile.purged_at.is_not(None), of_file > literal(""), of_file != zone)
 
 
 def zone_of(file: Row[Any]) -> str:

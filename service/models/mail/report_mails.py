@@ -213,7 +213,7 @@ _SENT_UNTIL: Final = func.coalesce(Account.digest_sent_until, Account.created_at
 
 def list_due_weekly(
     connection: Connection, utc: datetime, ends: Mapping[str, datetime], limit: int
-) -> Sequence[Row[Any]]:
+) -> Sequence[Row[str, str, str | None]]:
     """Return accounts that want a digest of the week that has ended and have not had it.
 
     They had calls in it, or findings that changed. It ended at `utc` or, in zones that accounts
@@ -247,7 +247,9 @@ def list_due_weekly(
     return connection.execute(query.order_by(Account.id).limit(limit)).all()
 
 
-def claim_week(connection: Connection, account: Row[Any], ended_at: datetime) -> bool:
+def claim_week(
+    connection: Connection, account: Row[str, str, str | None], ended_at: datetime
+) -> bool:
     """Note that the account's digest is posted; False if another process has posted it."""
     due = (Account.id == account.id, Account.report_mails == WEEKLY, ended_at > _SENT_UNTIL)
     moved = update(Account).where(*due).values(digest_sent_until=ended_at)

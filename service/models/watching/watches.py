@@ -66,8 +66,8 @@ class UnusualDay(Base):
 
 
 def list_unwatched(
-    connection: Connection, last: date, last_in: Mapping[str, date], days: int, limit: int
-) -> Sequence[Row[Any]]:
+    connection: Connection, last: date, last_in: Mapping[str | None, date], days: int, limit: int
+) -> Sequence[Row[str, str | None]]:
     """Return accounts, and their zones, with spend on the last days, if it wasn't watched yet.
 
     And those with imports since their days were judged, once an hour at most. `last` is the last

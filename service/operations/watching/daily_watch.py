@@ -60,7 +60,8 @@ _DAYS_AT_ONCE: Final = 30
 def watch_days(connection: Connection, now: datetime) -> int:
     """Look for unusual days of some accounts; return the number of accounts."""
     with connection.begin():
-        lasts = {zone: _last_day(now, AccountDays(zone)) for zone in list_zones_used(connection)}
+        zones = list_zones_used(connection)
+        lasts: dict[str | None, date] = {zone: _last_day(now, AccountDays(zone)) for zone in zones}
         utc = _last_day(now, IN_UTC)
         found = list_unwatched(connection, utc, lasts, _NEWS_DAYS, BATCH)
     for account_id, zone in found:

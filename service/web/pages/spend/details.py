@@ -69,7 +69,7 @@ def model() -> str | tuple[str, int]:
 def _show(kind: Kind) -> str | tuple[str, int]:
     session, account_id = get_session(), current_caller().account_id
     query = read_query(request.args, current_days(), path=f"/{kind.name}", groups=kind.groups)
-    today, local = query.of.today(), {"is_local": query.of.is_local}
+    today, is_local = query.of.today(), query.of.is_local
     if kind.name not in query.only:
         return _suggest(kind, query)
     ranking = sum_spend(session, account_id, query.selection, order=BY_COST, limit=SHOWN)
@@ -78,10 +78,13 @@ def _show(kind: Kind) -> str | tuple[str, int]:
     own = {name: value for name, value in query.only.items() if name in kind.keys}
     # A report of tokens may have no number of calls.
     has_calls = bool(ranking.totals.calls or ranking.totals.cost_usd)
-    last_day = None if has_calls else find_last_day(session, account_id, today, query.only, **local)
-    plan = sum_plan_usage(session, account_id, (query.first, query.last), query.only, **local)
+    last_day = None
+    if not has_calls:
+        last_day = find_last_day(session, account_id, today, query.only, is_local=is_local)
+    days = query.first, query.last
+    plan = sum_plan_usage(session, account_id, days, query.only, is_local=is_local)
     if last_day is None and not (has_calls or plan.calls):
-        last_day = find_last_day(session, account_id, today, query.only, PlanRow, **local)
+        last_day = find_last_day(session, account_id, today, query.only, PlanRow, is_local=is_local)
     found = list_account_findings(
         session, account_id, FindingFilter(state="all", only=own), _FINDINGS
     )
@@ -95,7 +98,7 @@ def _show(kind: Kind) -> str | tuple[str, int]:
         own=own,
         link=lambda value: query.page_url(value) or query.narrowed_url(value),
         day_link=lambda first, last: query.between(first, last).url(),
-        has_unpriced=has_unpriced(session, account_id, (query.first, query.last), list_priced()),
+        has_unpriced=has_unpriced(session, account_id, days, list_priced()),
         ranking=ranking,
         gap=read.gap,
         table=table,
