@@ -200,7 +200,7 @@ def compute(
 
     settings = [chosen.get(claim.audit_id, DEFAULTS) for claim in claims]
     terms = {
-        key: Terms.of(book, each.price_terms, each.assumptions)
+        key: Terms.of(book, each.price_terms, each.assumptions, each.time_zone)
         for key, each in {each.key: each for each in settings}.items()
     }
     return audit_imports(logs, [terms[each.key] for each in settings])
@@ -308,7 +308,7 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
 def _open_account(tools: Tools, account_id: str) -> "tuple[Any, Terms, Compaction]":
     library = import_module("detectors.report.account")
     chosen, book = transact(tools.engine, partial(find_account_terms, account_id=account_id))
-    terms = library.Terms.of(book, chosen.price_terms, chosen.assumptions)
+    terms = library.Terms.of(book, chosen.price_terms, chosen.assumptions, chosen.time_zone)
     merge = partial(library.merge_stored, terms=terms)
     both = (merge, library.find_repeated_calls)
     return library, terms, Compaction(tools.engine, tools.blobs, account_id, *both)

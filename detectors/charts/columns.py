@@ -63,6 +63,7 @@ class Columns:
     series: tuple[Series, ...]
     before: str = ""  # the outline of a line over the period before
     budget: str = ""
+    whose: str = "UTC"  # days
     open_bars: str = ""  # the outline of columns whose last day isn't over
     is_projected: bool = False  # not spent, so that cents mean nothing
 
@@ -86,6 +87,7 @@ class Marks:
     reasons: Mapping[date, str] = field(default_factory=dict)  # of unusual days
     changes: Mapping[date, Sequence[str]] = field(default_factory=dict)
     today: date | None = None
+    whose: str = "UTC"  # days
 
 
 _PLAIN: Final = Marks()
@@ -158,12 +160,14 @@ def stacked_columns(
     return Columns(
         title=f"{measure} by {_SPANS.get(span, f'{span} days')}",
         unit={1: "Day", 7: "Week"}.get(span, "Period"),
-        summary=f"{usd(total)} in {length}; peak: {usd(peak.total)} on {peak.label} (UTC).",
+        summary=f"{usd(total)} in {length}; "
+        f"peak: {usd(peak.total)} on {peak.label} ({marks.whose}).",
         outlines=outline_columns(columns, series, top),
         amounts=(short_usd(top), short_usd(top / 2), short_usd(0)),
         dates=name_some([short_day(start) for start in starts]),
         columns=tuple(columns),
         series=series,
+        whose=marks.whose,
         before="".join(  # a line through the middle of each column
             f"{'L' if at else 'M'}{at}.5 {_height(each, top)}"
             for at, each in enumerate(before if any(before) else ())

@@ -132,6 +132,7 @@ class DailySpend(Struct, frozen=True, kw_only=True):
     cache_write_tokens: int
     cost_usd: Decimal
     list_usd: Decimal
+    day_shift: int = 0  # to the day in the account's time zone: -1, 0 or 1
 
 
 class DailyPlanUsage(DailySpend, frozen=True, kw_only=True):
@@ -167,6 +168,10 @@ class StoredImport(Struct, frozen=True, kw_only=True):
     priced_with: str
 
 
-def name_prices(version: str, price_terms: str) -> str:
-    """Return a name of an account's prices: the price book's version and a hash of its terms."""
-    return f"{version}|{md5(price_terms.encode(), usedforsecurity=False).hexdigest()}"
+def name_prices(version: str, price_terms: str, zone: str = "") -> str:
+    """Return a name of an account's prices: the price book's version and a hash of its terms.
+
+    With a time zone, by whose days spend is summed as well, it is the third part.
+    """
+    terms = md5(price_terms.encode(), usedforsecurity=False).hexdigest()
+    return "|".join(filter(None, (version, terms, zone)))

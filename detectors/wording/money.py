@@ -21,7 +21,11 @@ class Figure(NamedTuple):
 
 
 FIGURES: Final[Mapping[str, Figure]] = {
-    "spent": Figure("Spent", "The cost of the calls in the named dates (UTC).", is_exact=True),
+    "spent": Figure(
+        "Spent",
+        "The cost of the calls in the named dates (UTC, or the time zone that a page names).",
+        is_exact=True,
+    ),
     "forecast": Figure(
         "Forecast",
         "What the named month will have cost at its end: what was spent, and a usual day for each "

@@ -22,6 +22,7 @@ def write_spend_notice(config: Config, parameters: Mapping[str, Any]) -> tuple[s
     shown = urlencode({"from": unusual[0] - _BEFORE, "to": unusual[-1]}) if unusual else ""
     words = {
         "headline": headline,
+        "whose": parameters.get("whose", "UTC"),  # mails of an earlier release don't know
         "unusual": [_describe_day(each) for each in days],
         "budgets": [describe_budget(each) for each in budgets],
         "spend_url": f"{site}/spend?{shown}",

@@ -41,7 +41,8 @@ def write_weekly_digest(
         changes = f"{noun} this week: {listed}."
     words = {
         "headline": f"You spent {usd(spend)} last week",
-        "week": f"{day(first)} to {day(last)}, in UTC",
+        "week": f"{day(first)} to {day(last)}, in {parameters.get('whose', 'UTC')}",
+        "whose": parameters.get("whose", "UTC"),
         "compared": compared,
         "plan": plan,
         "findings": [_describe_finding(each) for each in parameters["findings"]],

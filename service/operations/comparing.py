@@ -26,7 +26,7 @@ from detectors.wording.figures import day
 from detectors.wording.imports import as_import, has_own_dollars
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.audits.audits import INGEST, find_audit
-from service.models.base import utc_now
+from service.models.calls.account_days import IN_UTC, AccountDays
 from service.models.calls.account_findings import AccountFinding
 from service.models.calls.coverage import find_gap
 from service.models.calls.finding_list import ComparedSavings, compare_findings, find_first_day
@@ -153,13 +153,25 @@ def _labels_of(finding: Finding | AccountFinding) -> dict[str, Any]:
     return {name: getattr(finding, name) for name in names}
 
 
-def compare_periods(session: Session, account_id: str, periods: Periods, *, limit: int) -> Compared:
-    """Compare the spend of two periods by day of call, and what findings could have saved."""
+def compare_periods(
+    session: Session, account_id: str, periods: Periods, *, limit: int, of: AccountDays = IN_UTC
+) -> Compared:
+    """Compare the spend of two periods by day of call, and what findings could have saved.
+
+    Savings are known by the UTC days of audits alone, whosever days the others are.
+    """
     before, after = periods
-    every = Selection(after.first, after.last, keys=(), before=before, is_brief=True)
+    every = Selection(
+        after.first,
+        after.last,
+        keys=(),
+        before=before,
+        is_brief=True,
+        is_local=of.is_local,
+    )
     connection = session.connection()  # quicker than a session where no objects are read
     total = sum_spend(connection, account_id, every)
-    gap = find_gap(connection, account_id, periods)
+    gap = find_gap(connection, account_id, periods, is_local=of.is_local)
     spans = (
         _span(before, total.previous_calls, total.previous_usd),
         _span(after, total.totals.calls, total.totals.cost_usd),
@@ -171,10 +183,12 @@ def compare_periods(session: Session, account_id: str, periods: Periods, *, limi
         for keys in (("route",), ("provider", "model"))
     )
     rows = compare_findings(session, account_id, periods, limit)
-    used = _find_used(session, account_id, periods[1], [row.finding for row in rows])
+    used = _find_used(session, account_id, periods[1], [row.finding for row in rows], of)
     notes = [*([f"{gap}."] if gap else []), *describe_lengths(*spans)]
-    if any(period.first <= utc_now().date() <= period.last for period in periods):
-        notes.append("Today is not over yet (UTC).")
+    if any(period.first <= of.today() <= period.last for period in periods):
+        notes.append(f"Today is not over yet ({of.words}).")
+    if of.is_local:
+        notes.append("Findings are by UTC day.")
     known = find_first_day(session, account_id)
     if known is not None and known > before.first:  # before the first audit's window
         notes.append(
@@ -211,7 +225,11 @@ def _changes(lines: Sequence[Line], spans: tuple[Span, Span]) -> Sequence[SpendC
 
 
 def _find_used(
-    session: Session, account_id: str, period: Period, findings: Sequence[AccountFinding]
+    session: Session,
+    account_id: str,
+    period: Period,
+    findings: Sequence[AccountFinding],
+    of: AccountDays,
 ) -> set[str]:
     """Return the IDs of the findings whose routes have calls in the period.
 
@@ -219,7 +237,12 @@ def _find_used(
     """
     routes = {each.route for each in findings} | {""}
     wanted = Selection(
-        period.first, period.last, keys=("route", "model"), among=routes, is_brief=True
+        period.first,
+        period.last,
+        keys=("route", "model"),
+        among=routes,
+        is_brief=True,
+        is_local=of.is_local,
     )
     lines = sum_spend(session, account_id, wanted).groups if findings else ()
     used = {route or model for route, model in (line.key for line in lines)}

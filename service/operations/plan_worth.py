@@ -14,6 +14,7 @@ from typing import Final
 
 from detectors.contract import PlanSums
 from service.models.base import Executor
+from service.models.calls.account_days import IN_UTC, AccountDays
 from service.models.calls.plan_limits import Peak, list_peaks
 from service.models.calls.plan_usage import (
     PlanGroup,
@@ -73,9 +74,12 @@ class PlanReport:
         return sum((each.value_usd for each in self.worth), Decimal(0))
 
 
-def report_plans(session: Executor, account_id: str, days: tuple[date, date]) -> PlanReport:
-    groups = list_plan_groups(session, account_id, days, MOST_GROUPS)
-    values = sum_covered(session, account_id, days)
+def report_plans(
+    session: Executor, account_id: str, days: tuple[date, date], of: AccountDays = IN_UTC
+) -> PlanReport:
+    is_local = of.is_local
+    groups = list_plan_groups(session, account_id, days, MOST_GROUPS, is_local=is_local)
+    values = sum_covered(session, account_id, days, is_local=is_local)
     plans = list_plans(session, account_id)
     worth = []
     for provider in sorted({plan.provider for plan in plans}):
@@ -85,14 +89,14 @@ def report_plans(session: Executor, account_id: str, days: tuple[date, date]) ->
     amounts = array("d")  # of all windows, of which there can be millions
 
     def windows() -> Iterator[PlanWindow]:
-        for each in iter_plan_windows(session, account_id, days):
+        for each in iter_plan_windows(session, account_id, days, of):
             amounts.append(float(each.value_usd))
             yield each
 
     largest = nsmallest(MOST_WINDOWS, windows(), key=lambda each: (-each.value_usd, each.start))
     return PlanReport(
         days=days,
-        totals=sum_plan_usage(session, account_id, days),
+        totals=sum_plan_usage(session, account_id, days, is_local=is_local),
         worth=worth,
         providers=groups["provider"],
         routes=groups["route"],
@@ -102,6 +106,6 @@ def report_plans(session: Executor, account_id: str, days: tuple[date, date]) ->
         windows=largest,
         window_count=len(amounts),
         median_window_usd=median(amounts or (0.0,)),
-        peaks=list_peaks(session, account_id, days),
-        lacks_hours=lacks_hours(session, account_id, days),
+        peaks=list_peaks(session, account_id, days, of),
+        lacks_hours=lacks_hours(session, account_id, days, is_local=is_local),
     )

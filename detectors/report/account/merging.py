@@ -40,7 +40,7 @@ def merge_stored(
     new = list(merged)
     del frames
     calls = [each.frame.drop("import_id") for each in new]
-    spend = sum_spend(calls, terms.prices, terms.list_prices)
+    spend = sum_spend(calls, terms.prices, terms.list_prices, zone=terms.zone)
     for file, lines in zip(new, spend, strict=True):
         content = BytesIO()
         write_calls(file.frame, content)
@@ -73,7 +73,7 @@ def read_import(content: bytes, terms: Terms) -> StoredImport:
         calls=calls.height,
         first_day=cast(date | None, days.min()),
         last_day=cast(date | None, days.max()),
-        spend=sum_spend([calls], terms.prices, terms.list_prices)[0],
+        spend=sum_spend([calls], terms.prices, terms.list_prices, zone=terms.zone)[0],
         priced_with=terms.key,
     )
 
@@ -81,7 +81,7 @@ def read_import(content: bytes, terms: Terms) -> StoredImport:
 def sum_stored(file: Stored, terms: Terms) -> Sequence[DailySpend]:
     """Sum the spend of the calls in a stored file at the prices of the terms."""
     calls = read_calls(file[0], file[1] or "")
-    return sum_spend([calls.drop(IMPORT)], terms.prices, terms.list_prices)[0]
+    return sum_spend([calls.drop(IMPORT)], terms.prices, terms.list_prices, zone=terms.zone)[0]
 
 
 def digest_models(terms: Terms, lines: Sequence[DailySpend]) -> str:

@@ -6,12 +6,13 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import Connection, Row, func, or_, select, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.models.audits.audits import Audit
 from service.models.base import Base, OwnerKey, utc_now
+from service.models.identity.accounts import Account
 
 
 class AuditSettings(Base):
@@ -34,11 +35,13 @@ class Chosen:
 
     assumptions: Mapping[str, float] = field(default_factory=dict, repr=False)
     price_terms: str = field(default="", repr=False)
+    time_zone: str = ""  # by whose days spend is summed beside those in UTC
 
     @property
     def key(self) -> bytes:
         """Return a digest that equal settings have in common, however long their terms are."""
-        return sha256(repr((sorted(self.assumptions.items()), self.price_terms)).encode()).digest()
+        chosen = (sorted(self.assumptions.items()), self.price_terms, self.time_zone)
+        return sha256(repr(chosen).encode()).digest()
 
 
 DEFAULTS: Final = Chosen()
@@ -88,18 +91,27 @@ def count_excluded(session: Session, account_id: str) -> int:
 
 def list_chosen(connection: Connection, audit_ids: Sequence[str]) -> dict[str, Chosen]:
     """Return the settings of each audit's account by audit ID, if it has any."""
-    columns = (AuditSettings.assumptions, AuditSettings.price_terms)
-    owned = Audit.account_id == AuditSettings.account_id
-    query = select(Audit.id, *columns).join(AuditSettings, owned).where(Audit.id.in_(audit_ids))
-    return {row[0]: Chosen(*row[1:]) for row in connection.execute(query)}
+    query = select(Audit.id, *_CHOSEN).join(Account, Account.id == Audit.account_id)
+    query = query.outerjoin(AuditSettings, AuditSettings.account_id == Account.id)
+    has_any = or_(AuditSettings.account_id.is_not(None), Account.time_zone.is_not(None))
+    rows = connection.execute(query.where(Audit.id.in_(audit_ids), has_any))
+    return {row[0]: _choose(row[1:]) for row in rows}
 
 
 def find_chosen(connection: Connection, account_id: str) -> Chosen:
     """Return the account's settings, or the defaults, outside a session."""
-    columns = (AuditSettings.assumptions, AuditSettings.price_terms)
-    query = select(*columns).where(AuditSettings.account_id == account_id)
-    row = connection.execute(query).one_or_none()
-    return Chosen(*row) if row else DEFAULTS
+    query = select(*_CHOSEN).select_from(Account)
+    query = query.outerjoin(AuditSettings, AuditSettings.account_id == Account.id)
+    row = connection.execute(query.where(Account.id == account_id)).one_or_none()
+    return _choose(row) if row else DEFAULTS
+
+
+_CHOSEN: Final = (AuditSettings.assumptions, AuditSettings.price_terms, Account.time_zone)
+
+
+def _choose(row: Any) -> Chosen:
+    assumptions, price_terms, time_zone = row
+    return Chosen(assumptions or {}, price_terms or "", time_zone or "")
 
 
 def _save(session: Session, account_id: str, values: Mapping[str, Any]) -> None:

@@ -12,16 +12,20 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     Identity,
     Index,
+    Integer,
     LargeBinary,
     Row,
     SmallInteger,
+    Text,
     and_,
     delete,
     func,
     insert,
+    literal_column,
     or_,
     select,
     text,
@@ -45,7 +49,9 @@ LATE: Final = 50
 DAY: Final = 100
 MONTH: Final = 101
 _LIVE: Final = text("replaced_at IS NULL")
+_PURGED: Final = text("purged_at IS NOT NULL")
 _UNMERGED: Final = text(f"replaced_at IS NULL AND level < {DAY}")
+_ZONE: Final = text("coalesce(split_part(priced_with, '|', 3), '')")
 
 
 class CallFile(Owned, Base):
@@ -56,6 +62,9 @@ class CallFile(Owned, Base):
         Index("ix_call_files_live", "account_id", "first_day", postgresql_where=_LIVE),
         # What compaction may be due for; it contains only the files of the last days.
         Index("ix_call_files_unmerged", "account_id", postgresql_where=_UNMERGED),
+        # By whose days the spend is summed, which `name_prices` writes behind the prices.
+        Index("ix_call_files_zone", "account_id", _ZONE, postgresql_where=_LIVE),
+        Index("ix_call_files_purged_zone", "account_id", _ZONE, postgresql_where=_PURGED),
     )
 
     blob_key: Mapped[str] = mapped_column(index=True)
@@ -74,6 +83,13 @@ class CallFile(Owned, Base):
     priced_with: Mapped[str | None]
     rates: Mapped[str | None]
     purged_at: Mapped[datetime | None]  # nothing replaces its calls, but their spend stays
+
+
+def zone_of_spend() -> ColumnElement[str]:
+    """Return the zone of the days of a file's spend, "" for UTC, as the indexes have it."""
+    separator, third = literal_column("'|'", Text), literal_column("3", Integer)
+    zone = func.split_part(CallFile.priced_with, separator, third)
+    return func.coalesce(zone, literal_column("''", Text))
 
 
 class CallImport(Base):

@@ -8,31 +8,32 @@ from datetime import date
 from decimal import Decimal
 from typing import Final
 
-from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy import func, or_, select
 
 from detectors.wording.figures import short_day
 from service.models.base import Executor
-from service.models.calls.daily_spend import SpendDay
+from service.models.calls.daily_spend import SpendDay, day_of, within_days
 from service.models.calls.spend import Period, Periods
 
 # So many of the earlier days may lack data that the later ones have.
 _MOST_MISSING: Final = Decimal("0.1")
 
 
-def find_gap(session: Executor, account_id: str, periods: Periods) -> str:
+def find_gap(
+    session: Executor, account_id: str, periods: Periods, *, is_local: bool = False
+) -> str:
     """Say why the periods of an account can't be compared; "" if they can."""
-    before, after = periods
-    days = [func.count(SpendDay.day.distinct()).filter(_within(each)) for each in periods]
+    day = day_of(SpendDay, is_local=is_local)
+    before, after = (
+        within_days(SpendDay, each.first, each.last, is_local=is_local) for each in periods
+    )
+    days = [func.count(day.distinct()).filter(each) for each in (before, after)]
     # The first day of all may be that of a call from a wrong clock, years ago.
-    query = select(func.min(SpendDay.day), *days).where(
-        SpendDay.account_id == account_id, or_(_within(before), _within(after))
+    query = select(func.min(day), *days).where(
+        SpendDay.account_id == account_id, or_(before, after)
     )
     first_day, *known = session.execute(query).one()
     return _describe(periods, first_day, known[0], known[1])
-
-
-def _within(period: Period) -> ColumnElement[bool]:
-    return SpendDay.day.between(period.first, period.last)
 
 
 def find_gap_of(days: Collection[date], periods: Periods) -> str:

@@ -17,6 +17,7 @@ from sqlalchemy import (
     ColumnClause,
     ColumnElement,
     Connection,
+    Date,
     ForeignKey,
     Index,
     Insert,
@@ -24,12 +25,14 @@ from sqlalchemy import (
     SmallInteger,
     TableValuedAlias,
     Text,
+    and_,
     bindparam,
     cast,
     column,
     delete,
     func,
     insert,
+    literal,
     select,
     true,
 )
@@ -53,6 +56,8 @@ class _Line:
         ForeignKey("call_files.id", ondelete="CASCADE"), index=True
     )
     day: Mapped[date]
+    # From the UTC day to the day in the account's time zone: -1, 0 or 1.
+    day_shift: Mapped[int] = mapped_column(SmallInteger, default=0, server_default="0")
     route: Mapped[str]
     provider: Mapped[str]
     model: Mapped[str]
@@ -72,14 +77,16 @@ class SpendRow(_Line, Base):
     __table_args__ = (
         # Both contain the sums of pages, which so read no more than the index of their days.
         Index(
-            "ix_daily_spend_account_labels",
+            "ix_daily_spend_local_labels",
             *("account_id", "day"),
-            postgresql_include=("route", "provider", "model", "environment", "calls", "cost_usd"),
+            postgresql_include=(
+                *("day_shift", "route", "provider", "model", "environment", "calls", "cost_usd"),
+            ),
         ),
         Index(
-            "ix_daily_spend_account_route",
+            "ix_daily_spend_local_route",
             *("account_id", "route", "day"),
-            postgresql_include=("calls", "cost_usd"),
+            postgresql_include=("day_shift", "calls", "cost_usd"),
         ),
     )
 
@@ -95,13 +102,17 @@ class SpendDay(Base):
 
     __tablename__ = "spend_days"
     __table_args__ = (
-        Index("ix_spend_days_account", "account_id", "day", postgresql_include=("cost_usd",)),
+        Index(
+            *("ix_spend_days_local", "account_id", "day"),
+            postgresql_include=("day_shift", "cost_usd"),
+        ),
     )
 
     file_id: Mapped[str] = mapped_column(
         ForeignKey("call_files.id", ondelete="CASCADE"), primary_key=True
     )
     day: Mapped[date] = mapped_column(primary_key=True)
+    day_shift: Mapped[int] = mapped_column(SmallInteger, primary_key=True, server_default="0")
     account_id: Mapped[Owner]
     calls: Mapped[int] = mapped_column(BigInteger)
     cost_usd: Mapped[Decimal] = mapped_column(_USD)
@@ -116,14 +127,14 @@ class SpendGroup(Base):
     __tablename__ = "spend_groups"
     __table_args__ = (
         Index(
-            "ix_spend_groups_account",
+            "ix_spend_groups_local",
             *("account_id", "label", "day"),
-            postgresql_include=("value", "calls", "cost_usd"),
+            postgresql_include=("day_shift", "value", "calls", "cost_usd"),
         ),
         Index(
-            "ix_spend_groups_value",
+            "ix_spend_groups_local_value",
             *("account_id", "label", "value", "day"),
-            postgresql_include=("calls", "cost_usd"),
+            postgresql_include=("day_shift", "calls", "cost_usd"),
         ),
     )
 
@@ -131,6 +142,7 @@ class SpendGroup(Base):
         ForeignKey("call_files.id", ondelete="CASCADE"), primary_key=True
     )
     day: Mapped[date] = mapped_column(primary_key=True)
+    day_shift: Mapped[int] = mapped_column(SmallInteger, primary_key=True, server_default="0")
     label: Mapped[str] = mapped_column(primary_key=True)
     value: Mapped[str] = mapped_column(primary_key=True)
     account_id: Mapped[Owner]
@@ -150,6 +162,26 @@ class PlanRow(_Line, Base):
 
     hour: Mapped[int | None] = mapped_column(SmallInteger)  # in UTC; none of the previous release
     value_usd: Mapped[Decimal] = mapped_column(_USD)
+
+
+def day_of(table: Any, *, is_local: bool) -> Any:
+    """Return the UTC day of a table's lines or, if it is local, that of the account's zone."""
+    return table.day + table.day_shift if is_local else table.day
+
+
+def within_days(table: Any, first: Any, last: Any, *, is_local: bool) -> ColumnElement[bool]:
+    """Match the lines of some days.
+
+    Indexes have UTC days, so the two beside are read, too, for the days of another zone.
+    """
+    found: ColumnElement[bool] = day_of(table, is_local=is_local).between(first, last)
+    if not is_local:
+        return found
+    return and_(table.day >= _cast(first) - 1, table.day <= _cast(last) + 1, found)
+
+
+def _cast(day: Any) -> Any:
+    return day if isinstance(day, ColumnElement) else literal(day, Date)
 
 
 def add_spend(

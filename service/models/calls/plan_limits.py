@@ -1,7 +1,7 @@
 """How much of a plan's windows is used, as agents report it: the highest share of each window."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import delete, func, select
@@ -10,6 +10,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from detectors.contract.windows import to_full_hours
 from service.models.base import Base, Executor, OwnerKey
+from service.models.calls.account_days import IN_UTC, AccountDays
 
 MAX_LIMITS: Final = 20_000  # windows of an account; five-hour ones of ten people for a year
 MOST_PEAKS: Final = 50
@@ -66,10 +67,11 @@ def store_limits(session: Session, account_id: str, limits: Iterable[Mapping[str
         session.execute(delete(PlanLimit).where(own, PlanLimit.resets_at <= oldest_kept))
 
 
-def list_peaks(session: Executor, account_id: str, days: tuple[date, date]) -> Sequence[Peak]:
+def list_peaks(
+    session: Executor, account_id: str, days: tuple[date, date], of: AccountDays = IN_UTC
+) -> Sequence[Peak]:
     """Return the fullest of the windows that end on these days or last beyond them."""
-    begin = datetime.combine(days[0], time(), UTC)
-    until = datetime.combine(days[1] + _DAY, time(), UTC)
+    begin, until = of.begin(days[0]), of.begin(days[1] + _DAY)
     window = func.make_interval(0, 0, 0, 0, 0, PlanLimit.window_minutes)
     groups = (PlanLimit.provider, PlanLimit.environment, PlanLimit.window_minutes)
     query = (

@@ -24,19 +24,15 @@ from sqlalchemy import (
 
 from detectors.contract import PlanModel, PlanSums
 from service.models.base import Executor
+from service.models.calls.account_days import IN_UTC, AccountDays
 from service.models.calls.call_files import CallFile
-from service.models.calls.daily_spend import PlanRow
+from service.models.calls.daily_spend import PlanRow, day_of, within_days
 from service.models.calls.plans import Plan
 
 MOST_MODELS: Final = 20
-# By what usage is summed, and the column of it; a week is its Monday.
-GROUPS: Final[Mapping[str, Any]] = {
-    "provider": PlanRow.provider,
-    "route": PlanRow.route,
-    "environment": PlanRow.environment,
-    "model": PlanRow.model,
-    "week": cast(func.date_trunc("week", PlanRow.day), Date),
-}
+# By what usage is summed; a week is its Monday.
+GROUPS: Final = ("provider", "route", "environment", "model", "week")
+_ENDS: Final[tuple[Any, Any]] = (bindparam("first", type_=Date), bindparam("last", type_=Date))
 _WINDOW: Final = timedelta(hours=5)
 _DAY: Final = timedelta(days=1)
 _ROWS: Final = 1_000  # read at a time
@@ -69,20 +65,21 @@ def sum_plan_usage(
     account_id: str,
     days: tuple[date, date],
     only: Mapping[str, str] = MappingProxyType({}),
+    *,
+    is_local: bool = False,
 ) -> PlanSums:
     """Return the sums of some days' calls with these labels that a plan includes."""
     given = {"account_id": account_id, "first": days[0], "last": days[1]}
     given |= {f"only_{name}": value for name, value in only.items()}
-    row = session.execute(_sum_query(tuple(only)), given).one()
+    row = session.execute(_sum_query(tuple(only), is_local=is_local), given).one()
     return PlanSums(**_values(row._mapping))
 
 
 @cache
-def _sum_query(names: tuple[str, ...]) -> Select[Any]:
+def _sum_query(names: tuple[str, ...], *, is_local: bool) -> Select[Any]:
     query = select(*_sums()).select_from(PlanRow).join(CallFile, CallFile.id == PlanRow.file_id)
     only: dict[str, Any] = {name: bindparam(f"only_{name}") for name in names}
-    days: tuple[Any, Any] = (bindparam("first"), bindparam("last"))
-    return query.where(*_matches(bindparam("account_id"), days, only))
+    return query.where(*_matches(bindparam("account_id"), _ENDS, only, is_local=is_local))
 
 
 def list_plan_models(
@@ -90,11 +87,13 @@ def list_plan_models(
     account_id: str,
     days: tuple[date, date],
     only: Mapping[str, str] = MappingProxyType({}),
+    *,
+    is_local: bool = False,
 ) -> list[PlanModel]:
     """Return the most valuable models of these calls, at most `MOST_MODELS`."""
     keys = (PlanRow.provider, PlanRow.model)
     query = select(*keys, *_sums()).join(CallFile, CallFile.id == PlanRow.file_id)
-    query = query.where(*_matches(account_id, days, only)).group_by(*keys)
+    query = query.where(*_matches(account_id, days, only, is_local=is_local)).group_by(*keys)
     ranked = query.order_by(func.sum(PlanRow.value_usd).desc(), *keys).limit(MOST_MODELS)
     return [
         PlanModel(provider=row.provider, model=row.model, **_values(row._mapping))
@@ -103,7 +102,12 @@ def list_plan_models(
 
 
 def list_plan_groups(
-    session: Executor, account_id: str, days: tuple[date, date], most: int
+    session: Executor,
+    account_id: str,
+    days: tuple[date, date],
+    most: int,
+    *,
+    is_local: bool = False,
 ) -> Mapping[str, list[PlanGroup]]:
     """Return the groups by each of `GROUPS`: all weeks, newest first; of others the most valuable.
 
@@ -111,50 +115,63 @@ def list_plan_groups(
     """
     found: dict[str, list[PlanGroup]] = {group: [] for group in GROUPS}
     given = {"account_id": account_id, "first": days[0], "last": days[1], "most": most}
-    for row in session.execute(_groups_query(), given):
+    for row in session.execute(_groups_query(is_local=is_local), given):
         name = date.fromisoformat(row.name) if row.group == "week" else row.name
         found[row.group].append(PlanGroup(name, PlanSums(**_values(row._mapping))))
     return found
 
 
 @cache
-def _groups_query() -> Select[Any]:
-    days: tuple[Any, Any] = (bindparam("first"), bindparam("last"))
+def _groups_query(*, is_local: bool) -> Select[Any]:
     ranked = []
-    for group, key in GROUPS.items():
+    for group in GROUPS:
+        key: Any = PlanRow.day
+        if group == "week":
+            day = day_of(PlanRow, is_local=is_local)
+            key = cast(func.date_trunc("week", day), Date)
+        else:
+            key = getattr(PlanRow, group)
         order = key.desc() if group == "week" else func.sum(PlanRow.value_usd).desc()
         place = func.row_number().over(order_by=(order, key)).label("place")
         named = literal(group).label("group"), cast(key, Text).label("name")
         query = select(*named, place, *_sums()).join(CallFile, CallFile.id == PlanRow.file_id)
-        ranked.append(query.where(*_matches(bindparam("account_id"), days, {})).group_by(key))
+        own = _matches(bindparam("account_id"), _ENDS, {}, is_local=is_local)
+        ranked.append(query.where(*own).group_by(key))
     found = union_all(*ranked).subquery()
     is_listed = or_(found.c.place <= bindparam("most"), found.c.group == "week")
     return select(found).where(is_listed).order_by(found.c.place)
 
 
-def sum_covered(session: Executor, account_id: str, days: tuple[date, date]) -> dict[str, Decimal]:
+def sum_covered(
+    session: Executor, account_id: str, days: tuple[date, date], *, is_local: bool = False
+) -> dict[str, Decimal]:
     """Return the value of each tool's calls on those of some days that a plan of it covers."""
+    day = day_of(PlanRow, is_local=is_local)
     is_paid = exists().where(
         Plan.account_id == account_id,
         Plan.provider == PlanRow.provider,
-        Plan.first_day <= PlanRow.day,
-        func.coalesce(Plan.last_day, PlanRow.day) >= PlanRow.day,
+        Plan.first_day <= day,
+        func.coalesce(Plan.last_day, day) >= day,
     )
     query = select(PlanRow.provider, func.sum(PlanRow.value_usd))
     query = query.join(CallFile, CallFile.id == PlanRow.file_id).group_by(PlanRow.provider)
-    rows = session.execute(query.where(*_matches(account_id, days, {}), is_paid))
+    own = _matches(account_id, days, {}, is_local=is_local)
+    rows = session.execute(query.where(*own, is_paid))
     return {provider: value for provider, value in rows}
 
 
-def lacks_hours(session: Executor, account_id: str, days: tuple[date, date]) -> bool:
+def lacks_hours(
+    session: Executor, account_id: str, days: tuple[date, date], *, is_local: bool = False
+) -> bool:
     """Check whether calls of some days are in no window: an earlier release stored no hours."""
     query = select(PlanRow.id).join(CallFile, CallFile.id == PlanRow.file_id)
-    query = query.where(*_matches(account_id, days, {}), PlanRow.hour.is_(None))
+    own = _matches(account_id, days, {}, is_local=is_local)
+    query = query.where(*own, PlanRow.hour.is_(None))
     return session.execute(query.limit(1)).first() is not None
 
 
 def iter_plan_windows(
-    session: Executor, account_id: str, days: tuple[date, date]
+    session: Executor, account_id: str, days: tuple[date, date], of: AccountDays = IN_UTC
 ) -> Iterator[PlanWindow]:
     """Yield the five-hour windows that begin on some days: of each tool and environment in turn.
 
@@ -165,10 +182,10 @@ def iter_plan_windows(
     tokens = func.sum(PlanRow.prompt_tokens + PlanRow.completion_tokens)
     query = select(*keys, func.sum(PlanRow.calls), tokens, func.sum(PlanRow.value_usd))
     query = query.join(CallFile, CallFile.id == PlanRow.file_id).group_by(*keys).order_by(*keys)
-    read = days[0] - _DAY, days[1]
-    query = query.where(*_matches(account_id, read, {}), PlanRow.hour.is_not(None))
+    own = _matches(account_id, (days[0] - _DAY, days[1]), {}, is_local=of.is_local)
+    query = query.where(*own, PlanRow.hour.is_not(None))
     rows = session.execute(query, execution_options={"yield_per": _ROWS})
-    return (each for each in _windows(rows) if each.start.date() >= days[0])
+    return (each for each in _windows(rows) if of.day(each.start) >= days[0])
 
 
 def _windows(hours: Iterable[Any]) -> Iterator[PlanWindow]:
@@ -194,12 +211,13 @@ def _sums() -> list[ColumnElement[Any]]:
 
 
 def _matches(
-    account_id: Any, days: tuple[Any, Any], only: Mapping[str, Any]
+    account_id: Any, days: tuple[Any, Any], only: Mapping[str, Any], *, is_local: bool
 ) -> list[ColumnElement[bool]]:
     # The previous release, which merges files beside this one, leaves the lines of a merged file.
     is_counted = or_(CallFile.replaced_at.is_(None), CallFile.purged_at.is_not(None))
     own = [getattr(PlanRow, name) == value for name, value in only.items()]
-    return [PlanRow.account_id == account_id, PlanRow.day.between(*days), is_counted, *own]
+    within = within_days(PlanRow, *days, is_local=is_local)
+    return [PlanRow.account_id == account_id, within, is_counted, *own]
 
 
 def _values(row: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
+    Date,
     Integer,
     Numeric,
     Select,
@@ -30,7 +31,14 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from service.models.base import Executor
-from service.models.calls.daily_spend import PlanRow, SpendDay, SpendGroup, SpendRow
+from service.models.calls.daily_spend import (
+    PlanRow,
+    SpendDay,
+    SpendGroup,
+    SpendRow,
+    day_of,
+    within_days,
+)
 
 DAY: Final = "day"
 KEYS: Final = (DAY, "route", "model", "provider", "environment")
@@ -91,7 +99,7 @@ class Spend(NamedTuple):
 
 @dataclass(frozen=True)
 class Period:
-    """A range of days in UTC, both inclusive."""
+    """A range of days, both inclusive."""
 
     first: date
     last: date
@@ -124,11 +132,12 @@ class Selection(Period):
     before: Period | None = None
     must_be_current: bool = False
     is_brief: bool = False
+    is_local: bool = False  # whether its days are those of the account's zone, or UTC
 
     @property
     def shape(self) -> "Shape":
         has_values = (self.among is not None, bool(self.search), self.before is not None)
-        flags = (*has_values, self.must_be_current, self.is_brief)
+        flags = (*has_values, self.must_be_current, self.is_brief, self.is_local)
         return Shape(tuple(self.keys), tuple(sorted(self.only)), *flags)
 
     def values(self, account_id: str) -> dict[str, Any]:
@@ -153,6 +162,7 @@ class Shape(NamedTuple):
     has_before: bool
     must_be_current: bool
     is_brief: bool
+    is_local: bool
 
     @property
     def _label(self) -> str:
@@ -186,8 +196,9 @@ class Shape(NamedTuple):
         """Return a key of what is summed: the table's rows, or those of both periods."""
         if self.has_before:
             return _both_periods(self).c[name]
-        of_label = self._table is SpendGroup and name != DAY
-        return SpendGroup.value if of_label else getattr(self._table, name)
+        if name == DAY:
+            return day_of(self._table, is_local=self.is_local)
+        return SpendGroup.value if self._table is SpendGroup else getattr(self._table, name)
 
     def sums(self) -> dict[str, ColumnElement[Any]]:
         """Return the sums of a group by name."""
@@ -197,7 +208,8 @@ class Shape(NamedTuple):
     def matches(self, first: str = "first", last: str = "last") -> list[ColumnElement[bool]]:
         """Match the rows of the days between two parameters."""
         table = self._table
-        within = table.day.between(bindparam(first), bindparam(last))
+        ends = (bindparam(name, type_=Date) for name in (first, last))
+        within = within_days(table, *ends, is_local=self.is_local)
         found = [table.account_id == bindparam("account_id"), within]
         found += [self.column(name) == bindparam(f"only_{name}") for name in self.only]
         if table is SpendGroup:
@@ -351,10 +363,15 @@ def has_more_lines(session: Session, account_id: str, wanted: Selection, number:
 
 
 def sum_days(
-    session: Executor, account_id: str, days: tuple[date, date], only: Mapping[str, str] = _ALL
+    session: Executor,
+    account_id: str,
+    days: tuple[date, date],
+    only: Mapping[str, str] = _ALL,
+    *,
+    is_local: bool = False,
 ) -> UsdByDay:
     """Return the dollars of each day, of calls with these labels."""
-    wanted = Selection(*days, only=only, is_brief=True)
+    wanted = Selection(*days, only=only, is_brief=True, is_local=is_local)
     rows = session.execute(_plain(wanted.shape), wanted.values(account_id))
     return {row.day: row.cost_usd for row in rows}
 
@@ -384,8 +401,16 @@ def find_last_day(
     today: date,
     only: Mapping[str, str] = _ALL,
     table: type[SpendRow | PlanRow] = SpendRow,
+    *,
+    is_local: bool = False,
 ) -> date | None:
     """Return the last day until today with calls that have these labels, if there are any."""
     labels = [getattr(table, name) == value for name, value in only.items()]
-    query = select(table.day).where(table.account_id == account_id, table.day <= today, *labels)
-    return session.scalars(query.order_by(table.day.desc()).limit(1)).first()
+    day = day_of(table, is_local=is_local)
+    query = select(day).where(table.account_id == account_id, day <= today, *labels)
+    order: list[ColumnElement[Any]] = [table.day.desc()]
+    if is_local:
+        query = query.where(table.day <= today + timedelta(days=1))
+        order.append(table.day_shift.desc())
+    found: date | None = session.scalars(query.order_by(*order).limit(1)).first()
+    return found

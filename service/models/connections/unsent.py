@@ -94,7 +94,10 @@ def drop_unsent(connection: Executor, account_id: str, provider: str) -> None:
 
 
 def sum_unsent(session: Executor, account_id: str, days: tuple[date, date]) -> Decimal:
-    """Return the dollars of these days that providers report and no call covers."""
+    """Return the dollars of these days that providers report and no call covers.
+
+    They have UTC days alone.
+    """
     mine = (SpendDay.account_id == account_id, SpendDay.file_id.like(f"{_PREFIX}%"))
     query = select(func.coalesce(func.sum(SpendDay.cost_usd), 0))
     return Decimal(session.execute(query.where(*mine, SpendDay.day.between(*days))).scalar_one())

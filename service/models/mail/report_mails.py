@@ -5,11 +5,26 @@ batches are bounded, because a leaked ingest key could send any number of batche
 few of a day, the others are in a digest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, case, exists, func, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Date,
+    DateTime,
+    Row,
+    and_,
+    case,
+    cast,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.orm import Session
 
 from service.models.audits.audits import DONE, INGEST, PRICED_FINDINGS, UPLOAD, Audit
@@ -185,18 +200,26 @@ _SENT_UNTIL: Final = func.coalesce(Account.digest_sent_until, Account.created_at
 
 
 def list_due_weekly(
-    connection: Connection, ended_at: datetime, limit: int
-) -> Sequence[Row[str, str]]:
+    connection: Connection, utc: datetime, ends: Mapping[str, datetime], limit: int
+) -> Sequence[Row[str, str, str | None]]:
     """Return accounts that want a digest of the week that has ended and have not had it.
 
-    They had calls in it, or findings that changed.
+    They had calls in it, or findings that changed. It ended at `utc` or, in zones that accounts
+    have chosen, at one of `ends`.
     """
+    ended_at: Any = literal(utc, DateTime(timezone=True))
+    if ends:
+        in_zones = {zone: literal(end, DateTime(timezone=True)) for zone, end in ends.items()}
+        ended_at = case(in_zones, value=Account.time_zone, else_=ended_at)
     began_at = ended_at - _WEEK
+    first, last = (cast(func.timezone("UTC", each), Date) for each in (began_at, ended_at))
+    # A week of another zone is on eight days in UTC, of which the last has begun.
+    is_utc = Account.time_zone.is_(None)
     has_calls = [
         exists().where(
             table.account_id == Account.id,
-            table.day >= began_at.date(),
-            table.day < ended_at.date(),
+            table.day >= first,
+            or_(table.day < last, and_(table.day == last, ~is_utc)),
         )
         for table in (SpendDay, PlanRow)
     ]
@@ -206,13 +229,15 @@ def list_due_weekly(
         FindingChange.changed_at >= began_at,
         FindingChange.changed_at < ended_at,
     )
-    query = select(Account.id, Account.email).where(
+    query = select(Account.id, Account.email, Account.time_zone).where(
         Account.report_mails == WEEKLY, ended_at > _SENT_UNTIL, or_(*has_calls, has_changes)
     )
     return connection.execute(query.order_by(Account.id).limit(limit)).all()
 
 
-def claim_week(connection: Connection, account: Row[str, str], ended_at: datetime) -> bool:
+def claim_week(
+    connection: Connection, account: Row[str, str, str | None], ended_at: datetime
+) -> bool:
     """Note that the account's digest is posted; False if another process has posted it."""
     due = (Account.id == account.id, Account.report_mails == WEEKLY, ended_at > _SENT_UNTIL)
     moved = update(Account).where(*due).values(digest_sent_until=ended_at)

@@ -7,11 +7,15 @@ from typing import Any, Final
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Date,
     Index,
+    Row,
     and_,
+    case,
     delete,
     exists,
     func,
+    literal,
     literal_column,
     or_,
     select,
@@ -23,7 +27,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from service.models.base import Base, OwnerKey
 from service.models.calls.account_audits import AccountCalls
-from service.models.calls.daily_spend import SpendDay, SpendRow
+from service.models.calls.daily_spend import SpendDay, SpendRow, day_of, within_days
 from service.models.identity.accounts import Account
 from service.models.watching.budgets import Budget
 
@@ -61,25 +65,33 @@ class UnusualDay(Base):
     mailed_at: Mapped[datetime | None]
 
 
-def list_unwatched(connection: Connection, days: tuple[date, date], limit: int) -> Sequence[str]:
-    """Return accounts with spend on some days whose last was not watched yet.
+def list_unwatched(
+    connection: Connection, last: date, last_in: Mapping[str | None, date], days: int, limit: int
+) -> Sequence[Row[str, str | None]]:
+    """Return accounts, and their zones, with spend on the last days, if it wasn't watched yet.
 
-    And those with imports since their days were judged, once an hour at most.
+    And those with imports since their days were judged, once an hour at most. `last` is the last
+    day in UTC, `last_in` those in zones that accounts have chosen.
     """
-    has_spend = exists().where(SpendRow.account_id == Account.id, SpendRow.day.between(*days))
+    is_last: Any = literal(last, Date)
+    if last_in:
+        ends = {zone: literal(day, Date) for zone, day in last_in.items()}
+        is_last = case(ends, value=Account.time_zone, else_=is_last)
+    # A day in another zone is on two days in UTC.
+    within = SpendRow.day.between(is_last - days, is_last + 1)
+    has_spend = exists().where(SpendRow.account_id == Account.id, within)
     query = (
-        select(Account.id)
+        select(Account.id, Account.time_zone)
         .outerjoin(AccountWatch, AccountWatch.account_id == Account.id)
         .outerjoin(AccountCalls, AccountCalls.account_id == Account.id)
     )
-    is_new = and_(_is_unwatched(days[1]), has_spend)
+    is_new = and_(_is_unwatched(is_last), has_spend)
     has_imports = and_(AccountCalls.last_import_at < func.now() - _QUIET, _has_unjudged())
-    return connection.scalars(
-        query.where(or_(is_new, has_imports)).order_by(Account.id).limit(limit)
-    ).all()
+    due = query.where(or_(is_new, has_imports)).order_by(Account.id)
+    return connection.execute(due.limit(limit)).all()
 
 
-def _is_unwatched(until: date) -> ColumnElement[bool]:
+def _is_unwatched(until: Any) -> ColumnElement[bool]:
     watched = AccountWatch.watched_until
     return or_(watched.is_(None), watched < until)
 
@@ -111,15 +123,22 @@ def note_judged(connection: Connection, account_id: str, judged: Mapping[str, st
     connection.execute(own.values(judged=dict(judged)))
 
 
+def judge_again(connection: Connection, account_id: str) -> None:
+    """Have an account's days judged again that have other spend than they had."""
+    own = update(AccountWatch).where(AccountWatch.account_id == account_id)
+    connection.execute(own.values(judged_at=None))
+
+
 def list_spend_by_day(
-    connection: Connection, account_id: str, days: tuple[date, date]
+    connection: Connection, account_id: str, days: tuple[date, date], *, is_local: bool = False
 ) -> Mapping[date, str]:
     """Return the calls and dollars of each day with spend, as one text for each."""
+    day = day_of(SpendDay, is_local=is_local)
     sums = (func.sum(SpendDay.calls), func.sum(SpendDay.cost_usd))
-    query = select(SpendDay.day, *sums).where(
-        SpendDay.account_id == account_id, SpendDay.day.between(*days)
+    query = select(day, *sums).where(
+        SpendDay.account_id == account_id, within_days(SpendDay, *days, is_local=is_local)
     )
-    rows = connection.execute(query.group_by(SpendDay.day).order_by(SpendDay.day))
+    rows = connection.execute(query.group_by(day).order_by(day))
     return {row[0]: f"{row[1]:f} {row[2]:.2f}" for row in rows}
 
 

@@ -1,6 +1,7 @@
 """Reprice stored spend: sum it again for each file whose rates have changed, newest first.
 
-Each file is one transaction. A file's calls are read only if the rates of one of its models differ.
+A time zone changes like a price: its name is a part of both names of a file's prices. Each file is
+one transaction. A file's calls are read only if the rates of one of its models differ, or the zone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,20 +18,26 @@ from service.jobs.stopping import is_stop_requested
 from service.jobs.transactions import transact
 from service.models.calls.stored_prices import (
     Priced,
+    drop_old_days,
     list_models,
     list_outdated_files,
     mark_priced,
     replace_spend,
+    zone_of,
 )
+from service.models.watching.watches import judge_again
 
 _log = get_logger(__name__)
 
 
 class StoredPrices(Protocol):
-    """The prices of an account: the library's terms."""
+    """The prices of an account and the zone of its days: the library's terms."""
 
     @property
     def key(self) -> str: ...
+
+    @property
+    def zone(self) -> str: ...
 
     def digest(self, models: Iterable[tuple[str, str]], first_day: date, last_day: date) -> str: ...
 
@@ -48,8 +55,9 @@ def reprice_files(tools: Tools, account_id: str, pricing: Pricing) -> int:
 
     A file that is replaced in the meantime is left to its successor, which has today's prices.
     """
+    transact(tools.engine, partial(drop_old_days, account_id=account_id, zone=pricing.prices.zone))
     query = partial(list_outdated_files, account_id=account_id, priced_with=pricing.prices.key)
-    read = 0
+    read, has_moved = 0, False
     for file in transact(tools.engine, query):
         if is_stop_requested():
             break
@@ -66,6 +74,9 @@ def reprice_files(tools: Tools, account_id: str, pricing: Pricing) -> int:
             continue
         replace = partial(replace_spend, file=file, priced=priced, spend=spend)
         read += transact(tools.engine, replace)
+        has_moved |= zone_of(file) != pricing.prices.zone
+    if has_moved:
+        transact(tools.engine, partial(judge_again, account_id=account_id))
     if read:
         _log.info("spend_repriced", account_id=account_id, files=read)
     return read

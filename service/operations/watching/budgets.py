@@ -48,6 +48,8 @@ def list_states(
     account_id: str,
     today: date,
     account_days: Mapping[date, Decimal] | None = None,
+    *,
+    is_local: bool = False,
 ) -> Sequence[BudgetState]:
     """Return the account's budgets as they are today: its own first, then those of routes.
 
@@ -58,10 +60,10 @@ def list_states(
     routes = [each.route for each in budgets if each.route is not None]
     days_of: dict[str | None, Mapping[date, Decimal]] = {}
     if routes:
-        by_route = Selection(*days, keys=("route",))
+        by_route = Selection(*days, keys=("route",), is_local=is_local)
         days_of.update(sum_days_of(session, account_id, by_route, routes))
     if len(routes) < len(budgets):
-        known = account_days or sum_days(session, account_id, days)
+        known = account_days or sum_days(session, account_id, days, is_local=is_local)
         days_of[None] = {day: usd for day, usd in known.items() if day >= days[0]}
     month = today.replace(day=1)
     return [

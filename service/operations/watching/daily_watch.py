@@ -14,6 +14,13 @@ from typing import Any, Final, cast
 
 from sqlalchemy import Connection, Row, func
 
+from service.models.calls.account_days import (
+    IN_UTC,
+    AccountDays,
+    find_days,
+    find_days_in,
+    list_zones_used,
+)
 from service.models.calls.spend import DAY, MAX_DAYS, Selection, sum_spend
 from service.models.mail.outbox import post_mail
 from service.models.notices.deliveries import post_notice
@@ -52,17 +59,26 @@ _DAYS_AT_ONCE: Final = 30
 
 def watch_days(connection: Connection, now: datetime) -> int:
     """Look for unusual days of some accounts; return the number of accounts."""
-    last = (now - _CLOSED_AFTER).date() - timedelta(days=1)
-    days = (last - timedelta(days=_NEWS_DAYS - 1), last)
     with connection.begin():
-        account_ids = list_unwatched(connection, days, BATCH)
-    for account_id in account_ids:
+        zones = list_zones_used(connection)
+        lasts: dict[str | None, date] = {zone: _last_day(now, AccountDays(zone)) for zone in zones}
+        utc = _last_day(now, IN_UTC)
+        found = list_unwatched(connection, utc, lasts, _NEWS_DAYS, BATCH)
+    for account_id, zone in found:
         with connection.begin():
-            judged = claim_watch(connection, account_id, last)
+            judged = claim_watch(connection, account_id, lasts.get(zone, utc))
             if judged is not None:
-                _judge_changed(connection, account_id, days, judged)
+                of = find_days_in(connection, account_id, zone)
+                last = _last_day(now, of)
+                news = (last - timedelta(days=_NEWS_DAYS - 1), last)
+                _judge_changed(connection, account_id, news, judged, of)
                 post_spend_mail(connection, account_id, now)
-    return len(account_ids)
+    return len(found)
+
+
+def _last_day(now: datetime, of: AccountDays) -> date:
+    """Return the last day that is over for a while."""
+    return of.day(now - _CLOSED_AFTER) - timedelta(days=1)
 
 
 def check_budgets(connection: Connection, now: datetime) -> int:
@@ -72,14 +88,20 @@ def check_budgets(connection: Connection, now: datetime) -> int:
     for account_id in account_ids:
         with connection.begin():
             if claim_check(connection, account_id):
-                for state in list_states(connection, account_id, now.date()):
-                    _post_reached(connection, account_id, state)
+                of = find_days(connection, account_id)
+                day, is_local = of.day(now), of.is_local
+                for state in list_states(connection, account_id, day, is_local=is_local):
+                    _post_reached(connection, account_id, state, of)
                 post_spend_mail(connection, account_id, now)
     return len(account_ids)
 
 
 def _judge_changed(
-    connection: Connection, account_id: str, news: tuple[date, date], judged: Mapping[str, str]
+    connection: Connection,
+    account_id: str,
+    news: tuple[date, date],
+    judged: Mapping[str, str],
+    of: AccountDays,
 ) -> None:
     """Judge the days that have other spend than when they were judged, and those after them.
 
@@ -87,7 +109,8 @@ def _judge_changed(
     """
     last = news[1]
     oldest = last - timedelta(days=MAX_DAYS - 1)
-    known = list_spend_by_day(connection, account_id, (oldest, last))
+    days = (oldest, last)
+    known = list_spend_by_day(connection, account_id, days, is_local=of.is_local)
     changed = [
         day
         for day in {*known, *map(date.fromisoformat, judged)}
@@ -100,15 +123,19 @@ def _judge_changed(
         if any(other <= day <= other + timedelta(days=HISTORY_DAYS) for other in changed)
     )
     for at in range(0, len(due), _DAYS_AT_ONCE):
-        _judge(connection, account_id, due[at : at + _DAYS_AT_ONCE], news)
+        _judge(connection, account_id, due[at : at + _DAYS_AT_ONCE], news, of)
     note_judged(connection, account_id, {day.isoformat(): spend for day, spend in known.items()})
 
 
 def _judge(
-    connection: Connection, account_id: str, days: Sequence[date], news: tuple[date, date]
+    connection: Connection,
+    account_id: str,
+    days: Sequence[date],
+    news: tuple[date, date],
+    of: AccountDays,
 ) -> None:
     first = days[0] - timedelta(days=HISTORY_DAYS)
-    series = _list_series(connection, account_id, first, days[-1])
+    series = _list_series(connection, account_id, (first, days[-1]), of)
     usual = []
     for day in days:
         found = find_unusual(series, day)
@@ -119,29 +146,32 @@ def _judge(
         row = {"account_id": account_id, "day": day, "series": describe_series(found)}
         row["mailed_at"] = None if is_news else func.now()
         if add_unusual_day(connection, row) and is_news:
-            notice = describe_day(day, found)
+            notice = describe_day(day, found, of)
             post_notice(connection, account_id, UNUSUAL_SPEND, notice, dedupe_key=day.isoformat())
     remove_unusual_days(connection, account_id, usual)
 
 
 def _list_series(
-    connection: Connection, account_id: str, first: date, last: date
+    connection: Connection, account_id: str, days: tuple[date, date], of: AccountDays
 ) -> Sequence[SpendSeries]:
     sums: dict[tuple[str, str], dict[date, Decimal]] = defaultdict(dict)
-    wanted = Selection(first, last, keys=(DAY, "route", "model"), is_brief=True)
+    keys = (DAY, "route", "model")
+    wanted = Selection(*days, keys=keys, is_brief=True, is_local=of.is_local)
     for line in sum_spend(connection, account_id, wanted).groups:
         day, route, model = cast("tuple[date, str, str]", line.key)
         for key in ((ACCOUNT, ""), (ROUTE, route), (MODEL, model)):
             sums[key][day] = sums[key].get(day, Decimal(0)) + line.sums.cost_usd
-    return [SpendSeries(*key, days) for key, days in sums.items()]
+    return [SpendSeries(*key, usd_by_day) for key, usd_by_day in sums.items()]
 
 
-def _post_reached(connection: Connection, account_id: str, state: BudgetState) -> None:
+def _post_reached(
+    connection: Connection, account_id: str, state: BudgetState, of: AccountDays
+) -> None:
     """Post a notice for the highest percentage that is new, and for the forecast."""
     new = [each for each in state.reached if _add(connection, state, each)]
     percentages = [each for each in new if each != FORECAST]
     for threshold in chain(percentages[-1:], (each for each in new if each == FORECAST)):
-        notice = describe_budget(state, threshold)
+        notice = describe_budget(state, threshold, of)
         key = f"{state.budget_id}:{state.month}:{threshold}:{state.amount_usd}"
         post_notice(connection, account_id, BUDGET_REACHED, notice, dedupe_key=key)
 
@@ -180,6 +210,7 @@ def post_spend_mail(connection: Connection, account_id: str, now: datetime) -> s
         recipient=recipient,
         account_id=account_id,
         parameters={
+            "whose": find_days(connection, account_id).words,
             "days": [_describe_day(row) for row in days],
             "budgets": [
                 {

@@ -3,7 +3,8 @@
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from itertools import product
 from types import SimpleNamespace
@@ -32,8 +33,9 @@ from detectors.wording.labels import shortened
 from detectors.wording.names import NO_ROUTE
 from service.models.audits.audit_settings import AuditSettings
 from service.models.base import Executor
+from service.models.calls.account_days import IN_UTC, AccountDays
 from service.models.calls.account_findings import FIXED, RETURNED, AccountFinding, FindingChange
-from service.models.calls.daily_spend import SpendGroup
+from service.models.calls.daily_spend import SpendGroup, within_days
 from service.models.calls.finding_list import FINDING_LABELS, matches_findings
 from service.models.calls.spend import Selection, iter_spend
 from service.models.operations.chart_marks import ChartMark
@@ -44,6 +46,8 @@ from service.operations.watching.unusual_days import ACCOUNT
 
 UNUSUAL: Final = "unusual"
 NOTED, PRICES = "noted", "prices"
+_DAY: Final = timedelta(days=1)
+_AT: Final = "at"
 _LONGEST_NAME: Final = 40
 _MOST_CHANGES: Final = 100
 # Of those with list prices that may have changed: the most expensive of the range.
@@ -67,14 +71,23 @@ class Mark(NamedTuple):
 
 
 def list_marks(
-    session: Executor, account_id: str, days: tuple[date, date], only: Mapping[str, str]
+    session: Executor,
+    account_id: str,
+    days: tuple[date, date],
+    only: Mapping[str, str],
+    of: AccountDays = IN_UTC,
 ) -> Mapping[date, Sequence[Mark]]:
-    """Return the marks of each day of a range that has any: of the account, or of `only`."""
+    """Return the marks of each day of a range that has any: of the account, or of `only`.
+
+    Prices begin with a day in UTC: they are marked on the day on which that is here.
+    """
     marks = defaultdict[date, list[Mark]](list)
     labels = tuple(name for name in only if name in FINDING_LABELS)
     given: dict[str, Any] = {f"only_{name}": only[name] for name in labels}
     given |= {"account_id": account_id, "first": days[0], "last": days[1]}
-    query = _marks_query(labels, has_findings=len(labels) == len(only))
+    given |= {"begin": of.begin(days[0]), "end": of.begin(days[1] + _DAY)}
+    is_local, has_findings = of.is_local, len(labels) == len(only)
+    query = _marks_query(labels, has_findings=has_findings, is_local=is_local)
     used = defaultdict[str, list[str]](list)
     for kind, day, words, details in session.execute(query, given):
         if kind == UNUSUAL:
@@ -90,6 +103,7 @@ def list_marks(
         elif kind == NOTED:
             marks[day].append(Mark(NOTED, words))
         else:
+            day = of.day(datetime.fromtimestamp(details.pop(_AT), UTC))
             reason = f" ({shortened(words, _LONGEST_NAME)})" if words else ""
             finding = SimpleNamespace(**details)
             mark = Mark(kind, f"{kind.capitalize()}: {title(finding)}{reason}")
@@ -97,16 +111,16 @@ def list_marks(
                 marks[day].append(mark)
     for terms in used[_TERMS]:
         for changed_on, words in _list_own_prices(tomllib.loads(terms)):
-            if days[0] <= changed_on <= days[1]:
-                marks[changed_on].append(Mark(PRICES, words))
-    for changed_on, words in _list_list_prices(session, account_id, days, only, used):
+            if days[0] <= (day := _here(changed_on, of)) <= days[1]:
+                marks[day].append(Mark(PRICES, words))
+    for changed_on, words in _list_list_prices(session, account_id, days, only, used, of):
         marks[changed_on].append(Mark(PRICES, words))
     return marks
 
 
 # One statement, because each takes a round trip, and writing it takes longer than running it.
 @cache
-def _marks_query(labels: tuple[str, ...], *, has_findings: bool) -> Select[Any]:
+def _marks_query(labels: tuple[str, ...], *, has_findings: bool, is_local: bool) -> Select[Any]:
     """Return the kind, the day, the words and the details of what happened, in an order."""
     first, last = bindparam("first", type_=Date), bindparam("last", type_=Date)
     own: Any = bindparam("account_id")
@@ -134,7 +148,7 @@ def _marks_query(labels: tuple[str, ...], *, has_findings: bool) -> Select[Any]:
         names = part(3, literal(label), none, SpendGroup.value, nothing).where(
             SpendGroup.account_id == own,
             SpendGroup.label == label,
-            SpendGroup.day.between(first, last),
+            within_days(SpendGroup, first, last, is_local=is_local),
         )
         ranked = names.group_by(SpendGroup.value).order_by(func.sum(SpendGroup.cost_usd).desc())
         found.append(ranked.limit(most))
@@ -143,11 +157,11 @@ def _marks_query(labels: tuple[str, ...], *, has_findings: bool) -> Select[Any]:
         is_noticed = and_(FindingChange.after == FIXED, FindingChange.changed_by == "")
         is_noticed = and_(is_noticed, AccountFinding.fixed_at.is_not(None))
         at = case((is_noticed, AccountFinding.fixed_at), else_=FindingChange.changed_at)
-        on = cast(func.timezone("UTC", at), Date)
         named = [each for name in _TITLED for each in (name, getattr(AccountFinding, name))]
+        named += [_AT, func.extract("epoch", at)]
         changes = part(
             4,
-            *(FindingChange.after, on, FindingChange.reason, func.jsonb_build_object(*named)),
+            *(FindingChange.after, none, FindingChange.reason, func.jsonb_build_object(*named)),
             position=-FindingChange.id,
         )
         changes = changes.join(
@@ -156,7 +170,8 @@ def _marks_query(labels: tuple[str, ...], *, has_findings: bool) -> Select[Any]:
         changes = changes.where(
             AccountFinding.account_id == own,
             FindingChange.after.in_((FIXED, RETURNED)),
-            on.between(first, last),
+            at >= bindparam("begin"),
+            at < bindparam("end"),
             *matches_findings({name: bindparam(f"only_{name}") for name in labels}),
         )
         found.append(changes.order_by(FindingChange.id.desc()).limit(_MOST_CHANGES))
@@ -187,6 +202,7 @@ def _list_list_prices(
     days: tuple[date, date],
     only: Mapping[str, str],
     used: Mapping[str, Sequence[str]],
+    of: AccountDays,
 ) -> Iterator[tuple[date, str]]:
     """Yield the days on which the list price of a model changed that has spend in the range."""
     update, terms = ("".join(used[kind]) for kind in (_UPDATE, _TERMS))
@@ -194,15 +210,18 @@ def _list_list_prices(
         [only[label]] if label in only else used[label] for label in (_PROVIDER, _MODEL)
     )
     changes = [
-        change
-        for change in list_price_changes(session, update, terms, product(providers, models))
-        if days[0] <= change[1] <= days[1]
+        (model, day, words)
+        for model, changed_on, words in list_price_changes(
+            session, update, terms, product(providers, models)
+        )
+        if days[0] <= (day := _here(changed_on, of)) <= days[1]
     ]
     if not changes:
         return
     # Not every provider of the account has served every model.
     among, keys = {model for (_, model), _, _ in changes}, (_MODEL, _PROVIDER)
     spent = Selection(*days, keys=keys, only=only, among=among, is_brief=True)
+    spent = replace(spent, is_local=of.is_local)
     paid = {line.key: line.sums.cost_usd for line in iter_spend(session, account_id, spent)}
     changed: dict[date, list[tuple[Any, str]]] = defaultdict(list)
     for (provider, model), changed_on, words in changes:
@@ -215,6 +234,10 @@ def _list_list_prices(
             yield changed_on, words
         if len(found) > _MOST_PRICES:
             yield changed_on, f"{counted(len(found) - _MOST_PRICES, 'more list price')} changed"
+
+
+def _here(changed_on: date, of: AccountDays) -> date:
+    return of.day(datetime.combine(changed_on, time(), UTC))
 
 
 def _describe(series: Sequence[Mapping[str, Any]]) -> str:

@@ -5,12 +5,19 @@ is claimed in the transaction that posts its mail, so a crash repeats or loses n
 """
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
 from sqlalchemy import Connection, func, select
 
+from service.models.base import utc_now
+from service.models.calls.account_days import (
+    IN_UTC,
+    AccountDays,
+    find_days_in,
+    list_zones_used,
+)
 from service.models.calls.account_findings import (
     FIXED,
     RETURNED,
@@ -36,17 +43,22 @@ _LISTED_BUDGETS: Final = 5
 
 
 def post_weekly_digests(connection: Connection, now: datetime, limit: int = BATCH) -> int:
-    """Post the digests of the last week, from Monday to Sunday in UTC; return their number."""
-    today = now.astimezone(UTC).date()
-    monday = today - timedelta(days=today.weekday())
-    ended_at = datetime.combine(monday, time(), UTC)
+    """Post the digests of the last week, from Monday to Sunday; return their number.
+
+    A week ends with Sunday in the zone of the account.
+    """
     with connection.begin():
-        due = list_due_weekly(connection, ended_at, limit)
+        ends = {zone: _end_of_week(now, AccountDays(zone)) for zone in list_zones_used(connection)}
+        utc = _end_of_week(now, IN_UTC)
+        due = list_due_weekly(connection, utc, ends, limit)
     for account in due:
         with connection.begin():
+            ended_at = ends.get(account.time_zone, utc)
             if not claim_week(connection, account, ended_at):
                 continue
-            parameters = summarize_week(connection, account.id, monday, today)
+            of = find_days_in(connection, account.id, account.time_zone)
+            today, monday = of.day(now), AccountDays(account.time_zone).day(ended_at)
+            parameters = summarize_week(connection, account.id, monday, today, of)
             if parameters is not None:
                 post_mail(
                     connection,
@@ -59,29 +71,41 @@ def post_weekly_digests(connection: Connection, now: datetime, limit: int = BATC
     return len(due)
 
 
+def _end_of_week(now: datetime, of: AccountDays) -> datetime:
+    """Return the time at which the last week ended: when the Monday after it began."""
+    today = of.day(now)
+    return of.begin(today - timedelta(days=today.weekday()))
+
+
 def summarize_week(
-    connection: Connection, account_id: str, monday: date, today: date
+    connection: Connection, account_id: str, monday: date, today: date, of: AccountDays = IN_UTC
 ) -> dict[str, Any] | None:
     """Return what the mail says of the week before a Monday; None if nothing happened.
 
     Budgets are as they are today. Dollars are strings.
     """
+    is_local = of.is_local
     week, before = (monday - _WEEK, monday - _DAY), (monday - 2 * _WEEK, monday - _WEEK - _DAY)
     spend, previous = (
-        sum(sum_days(connection, account_id, days).values(), Decimal(0)) for days in (week, before)
+        sum(sum_days(connection, account_id, days, is_local=is_local).values(), Decimal(0))
+        for days in (week, before)
     )
-    changes = _count_changes(connection, account_id, week)
-    plan = sum_plan_usage(connection, account_id, week)
+    changes = _count_changes(connection, account_id, week, of)
+    plan = sum_plan_usage(connection, account_id, week, is_local=is_local)
     if not spend and not plan.calls and not any(changes.values()):
         return None
-    newest = find_last_day(connection, account_id, today)
+    # Findings have UTC days, as their audits.
+    newest = find_last_day(connection, account_id, utc_now().date() if is_local else today)
     realized = measure_all_realized(connection, account_id, {}, (week, before), newest)
     return {
         "first": week[0].isoformat(),
         "last": week[1].isoformat(),
+        "whose": of.words,
         "spend_usd": str(spend),
         "previous_usd": str(previous),
-        "gap": find_gap(connection, account_id, (Period(*before), Period(*week))),
+        "gap": find_gap(
+            connection, account_id, (Period(*before), Period(*week)), is_local=is_local
+        ),
         "plan_calls": plan.calls,
         "plan_value_usd": str(plan.value_usd),
         "findings": _list_findings(connection, account_id),
@@ -90,7 +114,9 @@ def summarize_week(
         "realized_total_usd": str(realized.total_usd) if realized.measured else None,
         "budgets": [
             _describe(state)
-            for state in list_states(connection, account_id, today)[:_LISTED_BUDGETS]
+            for state in list_states(connection, account_id, today, is_local=is_local)[
+                :_LISTED_BUDGETS
+            ]
         ],
     }
 
@@ -120,10 +146,10 @@ def _list_findings(connection: Connection, account_id: str) -> list[dict[str, st
 
 
 def _count_changes(
-    connection: Connection, account_id: str, week: tuple[date, date]
+    connection: Connection, account_id: str, week: tuple[date, date], of: AccountDays
 ) -> dict[str, int]:
     """Return how many findings were new, came back, or were fixed in the week."""
-    begin, end = (datetime.combine(day, time(), UTC) for day in (week[0], week[1] + _DAY))
+    begin, end = of.begin(week[0]), of.begin(week[1] + _DAY)
     own = AccountFinding.account_id == account_id
     first = (
         select(func.min(FindingRecord.audited_at).label("at"))

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from detectors.wording.figures import counted, day, month, percent, usd, whole_usd
 from detectors.wording.labels import inert, may_be_link
+from service.models.calls.account_days import IN_UTC, AccountDays
 from service.models.watching.budgets import FORECAST
 from service.operations.watching.budgets import BudgetState
 from service.operations.watching.unusual_days import ACCOUNT, UnusualSpend
@@ -21,12 +22,15 @@ def name_label(scope: str, name: str) -> str:
     return f"a {scope}" if may_be_link(name) else f"{scope} “{inert(name)}”"
 
 
-def describe_day(when: date, found: Sequence[UnusualSpend]) -> dict[str, Any]:
+def describe_day(
+    when: date, found: Sequence[UnusualSpend], of: AccountDays = IN_UTC
+) -> dict[str, Any]:
     """Return the data of the notice about an unusual day."""
     return {
-        "summary": _summarize(when, found),
+        "summary": _summarize(when, found, of.words),
         "path": f"/spend?{urlencode(_shown(when, found))}",
         "day": when.isoformat(),
+        "time_zone": of.name,
         "series": describe_series(found),
         "series_count": len(found),
     }
@@ -56,16 +60,16 @@ def describe_series(found: Sequence[UnusualSpend]) -> list[dict[str, Any]]:
     ]
 
 
-def _summarize(when: date, found: Sequence[UnusualSpend]) -> str:
+def _summarize(when: date, found: Sequence[UnusualSpend], whose: str) -> str:
     account = next((each for each in found if each.scope == ACCOUNT), None)
     others = [each for each in found if each is not account]
     sentences = []
     if account is not None:
-        sentences.append(f"You spent {_compare(account)} on {day(when)} (UTC).")
+        sentences.append(f"You spent {_compare(account)} on {day(when)} ({whose}).")
     if others:
         first = f"{name_label(others[0].scope, others[0].name)} cost {_compare(others[0])}"
         sentences.append(
-            f"{first[0].upper()}{first[1:]}{'' if account else f' on {day(when)} (UTC)'}."
+            f"{first[0].upper()}{first[1:]}{'' if account else f' on {day(when)} ({whose})'}."
         )
     if len(others) > 1:
         sentences.append(f"{counted(len(others) - 1, 'other route or model', 'others')} too.")
@@ -77,15 +81,16 @@ def _compare(each: UnusualSpend) -> str:
     return f"{usd(each.usd)} ({usual})"
 
 
-def describe_budget(state: BudgetState, threshold: str) -> dict[str, Any]:
+def describe_budget(state: BudgetState, threshold: str, of: AccountDays = IN_UTC) -> dict[str, Any]:
     """Return the data of the notice that a budget has reached a threshold."""
     forecast = state.forecast_usd
     return {
-        "summary": _state(state, threshold),
+        "summary": _state(state, threshold, of.words),
         "path": "/settings/budgets",
         "budget_id": state.budget_id,
         "route": state.route,
         "month": f"{state.month:%Y-%m}",
+        "time_zone": of.name,
         "threshold": threshold,
         "amount_usd": float(state.amount_usd),
         "spend_usd": round(float(state.spend_usd), 2),
@@ -93,9 +98,10 @@ def describe_budget(state: BudgetState, threshold: str) -> dict[str, Any]:
     }
 
 
-def _state(state: BudgetState, threshold: str) -> str:
+def _state(state: BudgetState, threshold: str, whose_days: str) -> str:
     whose = name_label("route", state.route) if state.route is not None else "your account"
-    budget = f"the {usd(state.amount_usd)} budget of {whose} for {month(state.month)} (UTC)"
+    budget = f"the {usd(state.amount_usd)} budget of {whose} for {month(state.month)}"
+    budget += f" ({whose_days})"
     if threshold == FORECAST and state.forecast_usd is not None:
         return f"{whole_usd(state.forecast_usd)} forecast, which is over {budget}."
     return f"{usd(state.spend_usd)} spent, {percent(state.percent)} of {budget}."

@@ -8,7 +8,8 @@ import msgspec
 from flask import Response
 from sqlalchemy.orm import Session
 
-from service.models.calls.spend import Selection, Sums, has_more_lines, iter_spend
+from service.core.time_zones import UTC_NAME
+from service.models.calls.spend import DAY, Selection, Sums, has_more_lines, iter_spend
 from service.operations.connections.billing import Billed
 from service.reports import focus
 from service.web.http.tables import CSV, send_table
@@ -23,6 +24,7 @@ class SpendTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     mark: str = ""
     is_focus: bool = False
     version: str = focus.V1_2  # of FOCUS
+    zone: str = UTC_NAME  # whose days they are
 
     @property
     def name(self) -> str:
@@ -32,7 +34,9 @@ class SpendTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     def header(self) -> Sequence[str]:
         if self.is_focus:
             return focus.header(self.version)
-        return (*self.wanted.keys, *Sums._fields)
+        day = DAY if self.zone == UTC_NAME else f"{DAY} ({self.zone})"
+        keys = (day if key == DAY else key for key in self.wanted.keys)
+        return (*keys, *Sums._fields)
 
     def has_more_lines(self, session: Session, number: int) -> bool:
         wanted = replace(self.wanted, search="") if self.is_focus else self.wanted
@@ -56,9 +60,11 @@ class SpendTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
                 yield focus.arrange(focus.make_charge(self.account_id, charge), self.version)
 
 
-def answer_spend_csv(account_id: str, wanted: Selection, *, mark: str = "") -> Response:
+def answer_spend_csv(
+    account_id: str, wanted: Selection, *, mark: str = "", zone: str = UTC_NAME
+) -> Response:
     """Return all rows as CSV, which begins with the mark."""
-    return send_table(SpendTable(account_id=account_id, wanted=wanted, mark=mark))
+    return send_table(SpendTable(account_id=account_id, wanted=wanted, mark=mark, zone=zone))
 
 
 def answer_focus_csv(account_id: str, wanted: Selection, version: str) -> Response:
@@ -67,6 +73,6 @@ def answer_focus_csv(account_id: str, wanted: Selection, version: str) -> Respon
     return send_table(table)
 
 
-def answer_spend_xlsx(account_id: str, wanted: Selection) -> Response:
+def answer_spend_xlsx(account_id: str, wanted: Selection, *, zone: str = UTC_NAME) -> Response:
     """Return all rows as a workbook; raise `InvalidRequestError` if they don't fit."""
-    return send_table(SpendTable(account_id=account_id, wanted=wanted, ending="xlsx"))
+    return send_table(SpendTable(account_id=account_id, wanted=wanted, ending="xlsx", zone=zone))

@@ -105,6 +105,30 @@ def text_of(config: Config, mail: Mail) -> tuple[str, str, str]:
     return str(message["Subject"]), " ".join(parts[0].split()), parts[1]
 
 
+def test_a_week_ends_with_sunday_in_the_zone_of_the_account(
+    db_session: Session, account: Account, config: Config
+) -> None:
+    """Monday begins in Los Angeles at 8:00 in UTC, with calls of Monday in UTC before it."""
+    zone = account.time_zone = "America/Los_Angeles"
+    spend(db_session, account, MONDAY, "5")  # on Sunday evening there
+    spend(db_session, account, MONDAY - timedelta(days=7), "3")  # in the week before, there
+    spend(db_session, account, WEDNESDAY, "1")
+    for row in db_session.scalars(select(SpendRow).where(SpendRow.day != WEDNESDAY)):
+        row.day_shift = -1
+    for file in db_session.scalars(select(CallFile)):
+        file.priced_with = f"1|2|{zone}"
+    begin = datetime.combine(MONDAY, datetime.min.time(), UTC) + timedelta(hours=8)
+    account.digest_sent_until = begin - timedelta(days=7)
+    db_session.commit()
+    assert post(db_session, begin - timedelta(minutes=1)) == []
+    [mail] = post(db_session, begin + timedelta(minutes=1))
+    assert post(db_session, NOW) == [mail]
+    _, text, _ = text_of(config, mail)
+    assert "You spent $6.00 last week" in text
+    assert "Feb 23, 2026 to Mar 1, 2026, in Los Angeles time" in text
+    assert "Days and months are in Los Angeles time." in text
+
+
 def test_it_says_what_was_spent_found_and_fixed(
     db_session: Session, account: Account, config: Config
 ) -> None:

@@ -69,8 +69,12 @@ class Account(NamedTuple):
     api: Callable[[str], str]
 
 
-def collect(account: Account, today: date) -> Figures:
-    """Read all figures of an account."""
+def collect(account: Account, today: date, zone: str = "") -> Figures:
+    """Read all figures of an account.
+
+    With a zone, pages and their downloads have its days and say so; the API and audits have those
+    of UTC, so that no figure of theirs has the name of one on these pages.
+    """
     figures = Figures()
     month, thirty = today.replace(day=1), today - timedelta(days=29)
     links: list[str] = []
@@ -86,7 +90,7 @@ def collect(account: Account, today: date) -> Figures:
     for path in list(dict.fromkeys(links))[:40]:
         figures.read_page(path, account.page(path))
     for first in (month, thirty, today - timedelta(days=6)):
-        _add_spend(figures, account, first, today)
+        _add_spend(figures, account, first, today, f" ({zone})" if zone else "")
     _add_compared(figures, account)
     _add_findings(figures, account)
     for audit in _json(account.api("/api/v1/audits?source=account"))["audits"]:
@@ -98,7 +102,7 @@ def _json(text: str) -> Any:
     return msgspec.json.decode(text)
 
 
-def _add_spend(figures: Figures, account: Account, first: date, last: date) -> None:
+def _add_spend(figures: Figures, account: Account, first: date, last: date, whose: str) -> None:
     days = f"from={first}&to={last}"
     spent = Figure("spent", "account", f"{first}/{last}")
     path = f"/api/v1/spend?{days}&group_by=route&limit=200"
@@ -109,10 +113,13 @@ def _add_spend(figures: Figures, account: Account, first: date, last: date) -> N
     if answer["plan_usage"]["calls"]:
         value = Figure("plan_value", "account", f"{first}/{last}")
         figures.add(path, value, answer["plan_usage"]["value_usd"])
-    for name, fetch in (("/spend.csv", account.page), ("/api/v1/spend", account.api)):
+    for name, fetch, figure in (
+        ("/spend.csv", account.page, spent._replace(period=f"{spent.period}{whose}")),
+        ("/api/v1/spend", account.api, spent),
+    ):
         path = f"{name}?{days}&group=route&group_by=route&format=csv"
         rows = csv.DictReader(io.StringIO(fetch(path).lstrip("\ufeff")))
-        figures.add(path, spent, sum((Decimal(row["cost_usd"]) for row in rows), Decimal(0)))
+        figures.add(path, figure, sum((Decimal(row["cost_usd"]) for row in rows), Decimal(0)))
 
 
 def _add_compared(figures: Figures, account: Account) -> None:

@@ -21,7 +21,7 @@ from service.models.watching.budgets import (
 )
 from service.operations.watching.budgets import BudgetState, list_states
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import PrivatePages, require_visitor
+from service.web.auth.visitors import PrivatePages, current_days, require_visitor
 from service.web.http.current import get_session
 from service.web.pages.tables import Column, read_tables
 
@@ -97,7 +97,8 @@ def _saved() -> Response:
 
 
 def _show(problem: str = "") -> str:
-    session, account_id, today = get_session(), current_caller().account_id, utc_now().date()
+    session, account_id, of = get_session(), current_caller().account_id, current_days()
+    today = of.today()
     path = url_for("budgets.home")
     table = read_tables(request.args, {"budgets": _COLUMNS}, path=path, parameters={})["budgets"]
     # The most expensive routes of the last month, as suggestions.
@@ -107,8 +108,9 @@ def _show(problem: str = "") -> str:
     return render_template(
         "pages/budgets/home.html",
         table=table,
-        states=table.arrange(list_states(session, account_id, today), _KEYS),
-        future=sum_future_calls(session, account_id, today),
+        states=table.arrange(list_states(session, account_id, today, is_local=of.is_local), _KEYS),
+        future=sum_future_calls(session, account_id, utc_now().date()),
+        of=of,
         routes=[route for route in routes if route and route == _clean(route)],
         today=today,
         is_saved="saved" in request.args,

@@ -27,8 +27,8 @@ from service.web.auth.browsers import describe_browser
 from service.web.auth.callers import current_caller
 from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.security_events import count_event, record_event
-from service.web.auth.visitors import PrivatePages, require_visitor
-from service.web.http.current import current_blobs, current_config, get_session
+from service.web.auth.visitors import PrivatePages, current_days, require_visitor
+from service.web.http.current import current_blobs, current_config, current_queues, get_session
 from service.web.otlp.requests import MAX_ATTRIBUTE_NAME, is_label_attribute
 from service.web.pages.tables import Column, read_tables
 from service.web.schemas.labels import MAX_LENGTH, read_label
@@ -69,6 +69,7 @@ def home() -> str:
         spans=find_recent_spans(session, account.id),
         is_saved="saved" in request.args,
         zones=list_zones(),
+        of=current_days(),
         max_name=MAX_LENGTH,
         max_attribute=MAX_ATTRIBUTE_NAME,
         mails_a_day=MAILS_A_DAY,
@@ -83,14 +84,20 @@ def home() -> str:
 @blueprint.post("/profile")
 @require_visitor
 def save_profile() -> Response:
-    """Save the name on reports and the time zone of pages and emails."""
+    """Save the name on reports and the time zone of pages and emails.
+
+    With another zone, the account's calls are counted again by its days.
+    """
     zone = request.form.get("time_zone", "")
     if zone not in list_zones():
         raise InvalidRequestError("Choose a time zone from the list.")
     account = get_account(get_session(), current_caller().account_id)
     account.name = read_label(request.form, "name")
-    account.time_zone = None if zone == UTC_NAME else zone
+    before, account.time_zone = account.time_zone, None if zone == UTC_NAME else zone
+    has_changed = account.time_zone != before
     get_session().commit()
+    if has_changed:  # the sweeper would notice, too, but later
+        current_queues().enqueue_compaction(current_caller().account_id)
     return redirect(url_for("settings.home", saved=""), 303)
 
 

@@ -35,7 +35,7 @@ from service.models.identity.accounts import KEY_LIMITS, SAMPLE_EMAIL, Account
 from service.operations.findings.periods import measure_all_realized
 from service.operations.watching.budgets import BudgetState, list_states
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import PrivatePages, require_visitor
+from service.web.auth.visitors import PrivatePages, current_days, require_visitor
 from service.web.http.current import current_config, current_queues, get_connection, get_session
 from service.web.pages.account.billing import granting_for
 from service.web.pages.dashboard.spend import SpendFigures, read_spend
@@ -60,14 +60,17 @@ blueprint = PrivatePages("dashboard", __name__)
 def dashboard() -> Any:
     if not _IMPORT_FILTERS.isdisjoint(request.args):
         return redirect(url_for("imports.home", **read_chosen()._asdict()), 303)
-    account_id, today = current_caller().account_id, utc_now().date()
-    query = read_query(request.args, today, path="/dashboard")
+    account_id, of = current_caller().account_id, current_days()
+    today, is_local = of.today(), of.is_local
+    query = read_query(request.args, of, path="/dashboard")
     spend = read_spend(get_connection(), account_id, query, today)
     session = get_connection()  # the chart ends a transaction when it stores a series' color
     # Few accounts have no calls this month; then two more queries say whether they ever had any.
     last_day = max(spend.usd_by_day, default=None) if not query.only else None
-    last_day = last_day or find_last_day(session, account_id, today)
-    last_day = last_day or find_last_day(session, account_id, today, table=PlanRow)
+    last_day = last_day or find_last_day(session, account_id, today, is_local=is_local)
+    last_day = last_day or find_last_day(
+        session, account_id, today, table=PlanRow, is_local=is_local
+    )
     if last_day is None:
         return show_first_steps()
     figures = _read(session, account_id, query, spend, last_day)
@@ -75,7 +78,7 @@ def dashboard() -> Any:
         "pages/dashboard/home.html",
         is_sample=current_caller().email == SAMPLE_EMAIL,
         last_day=last_day,
-        future=sum_future_calls(session, account_id, today),
+        future=sum_future_calls(session, account_id, utc_now().date()),
         **figures,
     )
 
@@ -119,6 +122,9 @@ def _read(
 ) -> dict[str, Any]:
     """Read what else the page shows of an account with calls."""
     month, only = spend.month, query.only
+    newest = last_day
+    if query.of.is_local:  # findings have UTC days, as their audits
+        newest = find_last_day(session, account_id, utc_now().date()) or last_day
     audits = find_account_audits(get_session(), account_id)
     periods = (month.so_far, month.previous_so_far)
     is_early = audits.latest is None and not only
@@ -135,8 +141,14 @@ def _read(
         "own": audits,
         "hero": read_hero(session, account_id, audits.latest, only),
         "compared_savings": "" if only else compare_savings(audits.latest, audits.earlier),
-        "realized": measure_all_realized(session, account_id, only, periods, last_day),
-        "plan": sum_plan_usage(session, account_id, (query.first, query.last), query.only),
+        "realized": measure_all_realized(session, account_id, only, periods, newest),
+        "plan": sum_plan_usage(
+            session,
+            account_id,
+            (query.first, query.last),
+            query.only,
+            is_local=query.of.is_local,
+        ),
         "budgets": _read_budgets(session, account_id, query, spend),
         "findings": first,
         "import_findings": list_top_findings(get_session(), account_id) if is_early else [],
@@ -153,7 +165,8 @@ def _read_budgets(
 ) -> list[BudgetState]:
     """Return the account's budget and those of routes that need attention, or the route's own."""
     known = None if query.only else spend.usd_by_day
-    states = list_states(session, account_id, spend.month.today, known)
+    today, is_local = spend.month.today, query.of.is_local
+    states = list_states(session, account_id, today, known, is_local=is_local)
     if query.only:
         return [each for each in states if query.only == {"route": each.route}]
     shown = (

@@ -68,6 +68,7 @@ def read_spend(session: Executor, account_id: str, query: Query, today: date) ->
         before=earlier,
         must_be_current=True,
         is_brief=True,
+        is_local=query.of.is_local,
     )
     ranked = sum_spend(session, account_id, wanted, order=BY_COST, limit=ROUTES)
     names = [each.value for each in ranked.groups]

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row
 from werkzeug.datastructures import MultiDict
 
 from service.errors import InvalidRequestError
-from service.models.base import new_id, utc_now
+from service.models.base import new_id
 from service.models.calls.account_findings import (
     ACKNOWLEDGED,
     ASSIGNEE,
@@ -31,7 +31,7 @@ from service.models.operations.saved_views import list_views
 from service.operations.findings.changes import ACTIONS, change_findings, edit_findings, undo
 from service.operations.findings.realized import Realized, measure_realized
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import PrivatePages, require_visitor
+from service.web.auth.visitors import PrivatePages, current_days, require_visitor
 from service.web.http.current import get_connection, get_session
 from service.web.http.paths import read_id
 from service.web.pages.findings.forms import read_assignee, read_filter, write_filter
@@ -93,7 +93,7 @@ def home() -> str:
         table=table,
         views=list_views(connection, account_id, table.path),
         undo=read_id(request.args.get("undo", "")),
-        waste=map_waste(connection, account_id, utc_now().date()) if counts else None,
+        waste=map_waste(connection, account_id, current_days()) if counts else None,
         chosen=shown,
         values=values,
         has_any=has_any,
@@ -133,7 +133,7 @@ def change() -> Any:
     if "dashboard" in request.form:
         # In the state that its form names.
         parameters = dict(parse_qsl(request.form["dashboard"], keep_blank_values=True))
-        query = read_query(parameters, utc_now().date(), path="/dashboard")
+        query = read_query(parameters, current_days(), path="/dashboard")
         return redirect(f"{query.url(changed=str(changed))}#findings", 303)
     if request.form.get("from") == "finding" and finding_ids:
         return redirect(url_for("findings_detail.show", finding_id=finding_ids[0]), 303)

@@ -1,12 +1,13 @@
 """The map of waste: routes by detectors, sized by spend, toned by what could be saved."""
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from math import sqrt
 from typing import Final, NamedTuple
 
 from service.models.base import Executor
+from service.models.calls.account_days import AccountDays
 from service.models.calls.finding_list import sum_by_route
 from service.models.calls.spend import Selection, sum_spend
 
@@ -40,7 +41,7 @@ class WasteMap(NamedTuple):
     rows: Sequence[WasteRow]
 
 
-def map_waste(session: Executor, account_id: str, today: date) -> WasteMap | None:
+def map_waste(session: Executor, account_id: str, of: AccountDays) -> WasteMap | None:
     """Return the map of the last days; None where a list says as much."""
     savings = sum_by_route(session, account_id)
     if len(savings) < 2:
@@ -49,8 +50,14 @@ def map_waste(session: Executor, account_id: str, today: date) -> WasteMap | Non
     for (route, _), usd in savings.items():
         sums[route] = sums.get(route, Decimal(0)) + usd
     routes = sorted(sums, key=lambda each: -sums[each])[:_ROUTES]
+    today = of.today()
     days = Selection(
-        today - timedelta(days=_DAYS - 1), today, keys=("route",), among=routes, is_brief=True
+        today - timedelta(days=_DAYS - 1),
+        today,
+        keys=("route",),
+        among=routes,
+        is_brief=True,
+        is_local=of.is_local,
     )
     spend = {each.value: each.sums.cost_usd for each in sum_spend(session, account_id, days).groups}
     detectors = sorted({detector for route, detector in savings if route in routes})

@@ -9,7 +9,6 @@ from detectors.charts import MOST_SERIES, Columns, Marks, stacked_columns
 from detectors.wording.figures import counted
 from detectors.wording.labels import shortened
 from detectors.wording.names import NO_ROUTE
-from service.models.base import utc_now
 from service.models.calls.coverage import find_gap, find_gap_of
 from service.models.calls.series_colors import add_slots, find_slots, tell_apart
 from service.models.calls.spend import Spend, UsdByDay, sum_days, sum_days_of
@@ -37,9 +36,10 @@ def read_days(query: Query, also: tuple[date, date] | None = None) -> Days:
     first, last = (before.first, shown.last)
     if also is not None:
         first, last = min(first, also[0]), max(last, also[1])
-    usd = sum_days(session, account_id, (first, last), query.only)
+    is_local = query.of.is_local
+    usd = sum_days(session, account_id, (first, last), query.only, is_local=is_local)
     if query.only:  # these calls may be on fewer days than those of the account
-        return Days(usd, find_gap(session, account_id, query.periods))
+        return Days(usd, find_gap(session, account_id, query.periods, is_local=is_local))
     return Days(usd, find_gap_of(cut(usd, before.first, shown.last), query.periods))
 
 
@@ -96,7 +96,7 @@ def _mark(query: Query, slots: Mapping[str, int], days: Days) -> Marks:
     later_by = query.first - earlier.first
     before = {} if days.gap else cut(days.usd, earlier.first, earlier.last)
     budget = find_amount(session, account_id, only.get("route")) if set(only) <= {"route"} else None
-    marks = list_marks(session, account_id, (query.first, query.last), only)
+    marks = list_marks(session, account_id, (query.first, query.last), only, query.of)
     return Marks(
         slots=slots,
         before={day + later_by: cost for day, cost in before.items()},
@@ -109,5 +109,6 @@ def _mark(query: Query, slots: Mapping[str, int], days: Days) -> Marks:
             day: [mark.words for mark in found if mark.kind != UNUSUAL]
             for day, found in marks.items()
         },
-        today=utc_now().date(),
+        today=query.of.today(),
+        whose=query.of.words,
     )

@@ -18,7 +18,6 @@ from service.models.audits.audits import (
     Audit,
     find_audit,
 )
-from service.models.base import utc_now
 from service.models.calls.spend import Periods, find_last_day
 from service.operations.comparing import (
     AUDITS,
@@ -29,7 +28,13 @@ from service.operations.comparing import (
 )
 from service.reports.documents import find_published
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import SOURCE_WORDS, PrivatePages, find_zone, require_visitor
+from service.web.auth.visitors import (
+    SOURCE_WORDS,
+    PrivatePages,
+    current_days,
+    find_zone,
+    require_visitor,
+)
 from service.web.http.current import get_session
 from service.web.http.paths import read_id
 from service.web.pages.spend.charts import UNNAMED
@@ -79,7 +84,8 @@ blueprint = PrivatePages("comparison_page", __name__)
 @blueprint.get("/compare")
 @require_visitor
 def show() -> str | tuple[str, int]:
-    today = utc_now().date()
+    of = current_days()
+    today = of.today()
     compared, problem, wanted = None, "", choose({}, today)
     try:
         wanted = _choose(today)
@@ -98,6 +104,7 @@ def show() -> str | tuple[str, int]:
         findings=tables["findings"].arrange(compared.findings, _FINDINGS) if compared else (),
         problem=problem,
         pair=pair,
+        of=of,
         periods=choose({}, today) if pair else wanted,
         shown=SHOWN,
         days=_find_preset(today),
@@ -193,7 +200,7 @@ def _compare(wanted: AuditPair | Periods) -> Compared | None:
             return None
         ids = wanted.before, wanted.after
         return compare_audits(session, account_id, *ids, limit=SHOWN, as_shown=True)
-    return compare_periods(session, account_id, wanted, limit=SHOWN)
+    return compare_periods(session, account_id, wanted, limit=SHOWN, of=current_days())
 
 
 def _has_calls(compared: Compared | None) -> bool:
@@ -202,8 +209,8 @@ def _has_calls(compared: Compared | None) -> bool:
         each.calls or each.spend_usd for each in (compared.before, compared.after)
     ):
         return True
-    account_id, today = current_caller().account_id, utc_now().date()
-    return find_last_day(get_session(), account_id, today) is not None
+    account_id, of = current_caller().account_id, current_days()
+    return find_last_day(get_session(), account_id, of.today(), is_local=of.is_local) is not None
 
 
 def _list_choices(pair: AuditPair | None) -> Sequence[Reported | Audit]:

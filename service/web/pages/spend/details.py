@@ -16,7 +16,6 @@ from detectors.charts import HoursOfDay, calls_by_hour
 from detectors.contract import Traffic, add_hours, add_latencies, percentile_ms
 from detectors.wording.figures import latency
 from service.connections import list_priced
-from service.models.base import utc_now
 from service.models.calls.daily_spend import PlanRow
 from service.models.calls.finding_list import FindingFilter, list_account_findings
 from service.models.calls.plan_usage import sum_plan_usage
@@ -24,7 +23,7 @@ from service.models.calls.spend import BY_COST, MAX_DAYS, Selection, find_last_d
 from service.models.calls.traffic import find_traffic
 from service.models.connections.unsent import has_unpriced
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import PrivatePages, require_visitor
+from service.web.auth.visitors import PrivatePages, current_days, require_visitor
 from service.web.http.current import get_session
 from service.web.pages.findings.home import STATE_WORDS, add_realized
 from service.web.pages.spend.charts import UNNAMED, Days, chart_spend, read_days
@@ -69,8 +68,8 @@ def model() -> str | tuple[str, int]:
 
 def _show(kind: Kind) -> str | tuple[str, int]:
     session, account_id = get_session(), current_caller().account_id
-    today = utc_now().date()
-    query = read_query(request.args, today, path=f"/{kind.name}", groups=kind.groups)
+    query = read_query(request.args, current_days(), path=f"/{kind.name}", groups=kind.groups)
+    today, is_local = query.of.today(), query.of.is_local
     if kind.name not in query.only:
         return _suggest(kind, query)
     ranking = sum_spend(session, account_id, query.selection, order=BY_COST, limit=SHOWN)
@@ -79,10 +78,13 @@ def _show(kind: Kind) -> str | tuple[str, int]:
     own = {name: value for name, value in query.only.items() if name in kind.keys}
     # A report of tokens may have no number of calls.
     has_calls = bool(ranking.totals.calls or ranking.totals.cost_usd)
-    last_day = None if has_calls else find_last_day(session, account_id, today, query.only)
-    plan = sum_plan_usage(session, account_id, (query.first, query.last), query.only)
+    last_day = None
+    if not has_calls:
+        last_day = find_last_day(session, account_id, today, query.only, is_local=is_local)
+    days = query.first, query.last
+    plan = sum_plan_usage(session, account_id, days, query.only, is_local=is_local)
     if last_day is None and not (has_calls or plan.calls):
-        last_day = find_last_day(session, account_id, today, query.only, PlanRow)
+        last_day = find_last_day(session, account_id, today, query.only, PlanRow, is_local=is_local)
     found = list_account_findings(
         session, account_id, FindingFilter(state="all", only=own), _FINDINGS
     )
@@ -96,7 +98,7 @@ def _show(kind: Kind) -> str | tuple[str, int]:
         own=own,
         link=lambda value: query.page_url(value) or query.narrowed_url(value),
         day_link=lambda first, last: query.between(first, last).url(),
-        has_unpriced=has_unpriced(session, account_id, (query.first, query.last), list_priced()),
+        has_unpriced=has_unpriced(session, account_id, days, list_priced()),
         ranking=ranking,
         gap=read.gap,
         table=table,
@@ -115,9 +117,10 @@ def _show(kind: Kind) -> str | tuple[str, int]:
 def _suggest(kind: Kind, query: Query) -> str | tuple[str, int]:
     """List names to choose from; for an unknown name, the closest and a status of 404."""
     wanted: str | None = request.args.get(kind.name)
-    today = utc_now().date()
+    today = query.of.today()
     session, account_id = get_session(), current_caller().account_id
     lately = Selection(today - timedelta(days=MAX_DAYS), today, keys=(kind.name,), is_brief=True)
+    lately = replace(lately, is_local=query.of.is_local)
     known = sum_spend(session, account_id, lately, order=BY_COST, limit=_KNOWN)
     names = [group.value for group in known.groups]
     near = [] if wanted is None else get_close_matches(wanted, names, _SUGGESTED, cutoff=0.5)

@@ -25,7 +25,7 @@ from service.models.operations.saved_views import list_views
 from service.reports.csv_table import BYTE_ORDER_MARK
 from service.reports.focus import V1_2, VERSIONS
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import PrivatePages, require_visitor
+from service.web.auth.visitors import PrivatePages, current_days, require_visitor
 from service.web.http.current import current_config, get_connection
 from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv, answer_spend_xlsx
 from service.web.pages.spend.charts import UNNAMED, Days, chart_spend, read_days
@@ -50,7 +50,7 @@ blueprint = PrivatePages("spend_page", __name__)
 @require_visitor
 def show() -> str:
     session, account_id, query = get_connection(), current_caller().account_id, _query()
-    today = utc_now().date()
+    today, is_local = query.of.today(), query.of.is_local
     ranking = sum_spend(session, account_id, query.selection, order=BY_COST, limit=SHOWN)
     table, listed = read_groups(query, ranking)
     query = replace(query, table=table.state)
@@ -59,12 +59,19 @@ def show() -> str:
     has_spend = bool(ranking.totals.calls or ranking.totals.cost_usd)
     last_day = None
     if not has_spend:
-        last_day = find_last_day(session, account_id, today)
-        last_day = last_day or find_last_day(session, account_id, today, table=PlanRow)
+        last_day = find_last_day(session, account_id, today, is_local=is_local)
+        last_day = last_day or find_last_day(
+            session, account_id, today, table=PlanRow, is_local=is_local
+        )
     read = read_days(query) if has_spend else Days({}, "")
     chart = chart_spend(query, ranking, read) if has_spend else None
     session = get_connection()  # the chart ends a transaction when it stores a series' color
-    plan = sum_plan_usage(session, account_id, days, query.only)
+    plan = sum_plan_usage(session, account_id, days, query.only, is_local=is_local)
+    models = (
+        ()
+        if not plan.calls
+        else list_plan_models(session, account_id, days, query.only, is_local=is_local)
+    )
     return render_template(
         "pages/spend/spend.html",
         query=query,
@@ -80,8 +87,8 @@ def show() -> str:
         chart=chart,
         last_day=last_day,
         plan=plan,
-        plan_models=list_plan_models(session, account_id, days, query.only) if plan.calls else (),
-        future=sum_future_calls(session, account_id, today),
+        plan_models=models,
+        future=sum_future_calls(session, account_id, utc_now().date()),
         unsent_usd=sum_unsent(session, account_id, days) if not query.only else 0,
         has_unpriced=has_unpriced(session, account_id, days, list_priced()),
         unnamed=UNNAMED,
@@ -95,24 +102,28 @@ def show() -> str:
 @require_visitor
 def csv() -> Response:
     """Download all rows of the table or, with `daily`, of each day."""
-    return answer_spend_csv(current_caller().account_id, _downloaded(), mark=BYTE_ORDER_MARK)
+    return answer_spend_csv(
+        current_caller().account_id, _downloaded(), mark=BYTE_ORDER_MARK, zone=current_days().name
+    )
 
 
 @blueprint.get("/spend.focus.csv")
 @require_visitor
 def focus() -> Response:
-    """Download the charges of the range as rows of FOCUS."""
+    """Download the charges of the range as rows of FOCUS, whose days are UTC."""
     version = request.args.get("version", V1_2)
     if version not in VERSIONS:
         raise InvalidRequestError(f"The version must be one of {', '.join(VERSIONS)}.")
-    return answer_focus_csv(current_caller().account_id, _downloaded(), version)
+    return answer_focus_csv(
+        current_caller().account_id, replace(_downloaded(), is_local=False), version
+    )
 
 
 @blueprint.get("/spend.xlsx")
 @require_visitor
 def xlsx() -> Response:
     """Download the same as a workbook."""
-    return answer_spend_xlsx(current_caller().account_id, _downloaded())
+    return answer_spend_xlsx(current_caller().account_id, _downloaded(), zone=current_days().name)
 
 
 def read_groups(query: Query, ranking: Spend) -> tuple[Table, Spend]:
@@ -135,8 +146,8 @@ def _downloaded() -> Selection:
     query = _query()
     keys = (DAY, query.group) if "daily" in request.args else (query.group,)
     search = read_search(request.args)
-    return Selection(first=query.first, last=query.last, keys=keys, only=query.only, search=search)
+    return replace(query.selection, keys=keys, search=search, before=None)
 
 
 def _query() -> Query:
-    return read_query(request.args, utc_now().date())
+    return read_query(request.args, current_days())

@@ -8,11 +8,10 @@ from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
 from service.errors import InvalidRequestError, NotFoundError
-from service.models.base import utc_now
 from service.models.calls.plans import MAX_PLANS, Plan, PlanLimitError, add_plan, remove_plan
 from service.operations.plan_worth import report_plans
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import PrivatePages, require_visitor
+from service.web.auth.visitors import PrivatePages, current_days, require_visitor
 from service.web.http.current import get_connection, get_session
 from service.web.pages.spend.query import read_query
 from service.web.schemas.spend import find_day
@@ -70,16 +69,15 @@ def _saved() -> Response:
 
 
 def _show(problem: str = "") -> str:
-    today = utc_now().date()
-    query = read_query(request.args, today, path="/plan-usage")
+    query = read_query(request.args, current_days(), path="/plan-usage")
     days = query.first, query.last
-    report = report_plans(get_connection(), current_caller().account_id, days)
+    report = report_plans(get_connection(), current_caller().account_id, days, query.of)
     known = [each.name for each in report.providers]
     return render_template(
         "pages/spend/plans.html",
         query=query,
         report=report,
-        today=today,
+        today=query.of.today(),
         tools=TOOLS,
         choices=[(name, TOOLS.get(name, name)) for name in dict.fromkeys([*known, *TOOLS])],
         form=request.form,

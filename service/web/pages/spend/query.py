@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from detectors.contract import LABEL_PATTERN, MAX_LABEL_LENGTH
+from service.models.calls.account_days import IN_UTC, AccountDays
 from service.models.calls.spend import MAX_DAYS, Period, Periods, Selection
 from service.web.schemas.spend import find_day
 
@@ -44,6 +45,7 @@ class Query:
     table: Mapping[str, str] = field(default_factory=dict)  # the state of its table
     fragment: str = ""  # where on the page a browser goes
     groups: Sequence[str] = GROUPS  # what the page groups by; the first by default
+    of: AccountDays = IN_UTC  # whose days they are
 
     @property
     def periods(self) -> Periods:
@@ -54,7 +56,14 @@ class Query:
     @property
     def selection(self) -> Selection:
         before, _ = self.periods
-        return Selection(self.first, self.last, keys=(self.group,), only=self.only, before=before)
+        return Selection(
+            self.first,
+            self.last,
+            keys=(self.group,),
+            only=self.only,
+            before=before,
+            is_local=self.of.is_local,
+        )
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -138,13 +147,13 @@ class Query:
 
 def read_query(
     parameters: Mapping[str, str],
-    today: date,
+    of: AccountDays,
     *,
     path: str = "/spend",
     groups: Sequence[str] = GROUPS,
 ) -> Query:
     """Return the state of a URL; an invalid range is a problem, other bad values are ignored."""
-    group = parameters.get("group", "")
+    group, today = parameters.get("group", ""), of.today()
     only = {name: parameters[name] for name in GROUPS if name in parameters}
     shown = Query(
         first=today - timedelta(days=_DEFAULT_DAYS - 1),
@@ -152,6 +161,7 @@ def read_query(
         group=group if group in groups else groups[0],
         path=path,
         groups=groups,
+        of=of,
         only={name: value for name, value in only.items() if _is_label(value)},
     )
     if parameters.get("from") or parameters.get("to"):

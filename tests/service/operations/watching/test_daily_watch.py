@@ -20,6 +20,7 @@ from service.models import (
     AccountWatch,
     Budget,
     BudgetNotice,
+    CallFile,
     Mail,
     NoticeDelivery,
     UnusualDay,
@@ -146,6 +147,56 @@ def test_an_unusual_day_is_one_notice_and_one_mail(watched: Watched, config: Con
     assert subject.startswith("Unusual spend on ")
     assert "$100.00 in total, usually about $10.00; 1 route and 1 model far above" in body
     assert "chat" not in body  # a leaked ingest key could write labels
+
+
+def test_days_end_and_are_judged_in_the_zone_of_the_account(
+    watched: Watched, config: Config
+) -> None:
+    """Half an hour into September 16 in Auckland, a little over an hour ago its 15th was over."""
+    zone, local = "Pacific/Auckland", date(2026, 9, 15)
+    with watched.sessions() as session:
+        session.execute(update(Account).values(time_zone=zone))
+        session.commit()
+    utc_days = [local - timedelta(days=back + 1) for back in range(60)]
+    watched.spend(*(spend_line(day, "10", day_shift=1) for day in utc_days))
+    watched.spend(spend_line(utc_days[0], "90", day_shift=1))
+    with watched.sessions() as session:
+        session.execute(update(CallFile).values(priced_with=f"1|2|{zone}"))
+        session.commit()
+    over = datetime(2026, 9, 15, 13, 5, tzinfo=UTC)
+    assert watched.watch(over - timedelta(minutes=10)) == 1  # the 14th
+    assert _unusual_days(watched) == []
+    assert watched.watch(over) == 1
+    assert watched.watch(over) == 0
+    assert _unusual_days(watched) == [local]
+    [notice] = watched.notices(UNUSUAL_SPEND)
+    assert (notice["day"], notice["time_zone"]) == (local.isoformat(), zone)
+    assert "on Sep 15, 2026 (Auckland time)." in notice["summary"]
+    [mail] = watched.mails()
+    assert "Days and months are in Auckland time." in _text(config, mail)[1]
+
+
+def test_a_budget_has_the_month_of_the_zone(watched: Watched) -> None:
+    """In UTC while its calls are being counted, and then September's last hours in Honolulu."""
+    zone, now = "Pacific/Honolulu", datetime(2026, 10, 1, 9, 30, tzinfo=UTC)
+    with watched.sessions() as session:
+        session.execute(update(Account).values(time_zone=zone))
+        session.commit()
+    watched.spend(spend_line(date(2026, 10, 1), "60", day_shift=-1))
+    watched.budget("100")
+    watched.check(now)
+    with watched.sessions() as session:
+        session.execute(update(CallFile).values(priced_with=f"1|2|{zone}"))
+        session.commit()
+    watched.check(now)
+    found = [
+        (notice["month"], notice["time_zone"], notice["summary"].rpartition("for ")[2])
+        for notice in watched.notices(BUDGET_REACHED)
+    ]
+    assert found == [
+        ("2026-10", "UTC", "Oct 2026 (UTC)."),
+        ("2026-09", zone, "Sep 2026 (Honolulu time)."),
+    ]
 
 
 def _unusual_days(watched: Watched) -> list[date]:
