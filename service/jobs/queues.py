@@ -5,7 +5,7 @@ An audit, the calls of a finding, a compaction of calls, a mail, a notice, a pul
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Self, cast
@@ -213,8 +213,15 @@ class AuditQueues:
             _log.warning("wake_ups_not_dropped", error_type=type(error).__name__)
 
     def waiting_job_ids(self, *sources: str) -> set[str]:
-        """Return the job IDs in the queues of these sources, whether or not the jobs exist."""
-        return {job_id for source in sources for job_id in self._queues[source].get_job_ids()}
+        """Return the job IDs in the queues of these sources, whether or not the jobs exist.
+
+        An entry that isn't text is no ID of ours; RQ's own list would raise.
+        """
+        with self._connection.pipeline(transaction=False) as pipeline:
+            for source in sources:
+                pipeline.lrange(self._queues[source].key, 0, -1)
+            queues = cast(Iterable[Sequence[bytes]], pipeline.execute())
+        return {job_id.decode(errors="replace") for queue in queues for job_id in queue}
 
     def depths(self) -> dict[str, int]:
         """Count the waiting wake-ups by queue; raise errors of Redis."""

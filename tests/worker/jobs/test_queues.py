@@ -71,6 +71,9 @@ def test_jobs_without_a_call_do_not_count_as_existing(config: Config, redis: "Re
     job_ids = ["audit-abc-1", "audit-late-1", "audit-none-1"]
     assert queues.existing_job_ids(job_ids) == {"audit-abc-1"}
     assert queues.waiting_job_ids(*QUEUE_NAMES) == {"audit-abc-1"}
+    # What somebody else put there and isn't text ends no sweep.
+    redis.rpush("rq:queue:ingest", b"\xff\xfe")
+    assert "audit-abc-1" in queues.waiting_job_ids(*QUEUE_NAMES)
 
 
 def test_it_never_raises_where_nothing_listens(config: Config) -> None:
