@@ -136,22 +136,17 @@ def _asgi_route(scope: Scope) -> str | None:
     is_mounted = scope.get("app_root_path", scope.get("root_path")) != scope.get("root_path")
     has_endpoint = isinstance(scope.get("endpoint"), (FunctionType, type))
     if has_endpoint and (template is None or is_mounted):  # that of the part would be ambiguous
-        whole = _template(scope.get("path", ""), scope.get("path_params") or {})
-        template = whole or template
+        done, path = "", scope.get("path", "")
+        for name, value in (scope.get("path_params") or {}).items():
+            before, found, path = f"{path}/".partition(f"/{value}/")
+            if not found:
+                break
+            done, path = f"{done}{before}/{{{name}}}", f"/{path}".rstrip("/")
+        else:  # the path has all of them, and their names for their values
+            template = done + path or "/"
     if not isinstance(template, str):
         return None
     return f"{scope.get('method', 'WEBSOCKET')} {template}"
-
-
-def _template(path: str, values: dict[str, Any]) -> str | None:
-    """Return the path with its parameters' names for their values; None if one is not found."""
-    done = ""
-    for name, value in values.items():
-        before, found, path = f"{path}/".partition(f"/{value}/")
-        if not found:
-            return None
-        done, path = f"{done}{before}/{{{name}}}", f"/{path}".rstrip("/")
-    return done + path or "/"
 
 
 def _wsgi_route(environ: dict[str, Any]) -> str | None:

@@ -226,7 +226,13 @@ class _Reader:
                 offset += sum(map(len, lines)) + len(lines)
                 if len(rest) > MAX_LINE_BYTES:
                     raise DetectorError(f"a line is longer than {MAX_LINE_BYTES >> 20} MiB")
-            state, unread = _dump(self._state), dict(self._unread)
+            kept: dict[str, Any] = {
+                name: _CHECKS.get(name, id_of)(value) if isinstance(value, str) else value
+                for name, value in self._state.items()
+            }
+            if "parents" in kept:
+                kept["parents"] = tuple(map(_safe, kept["parents"]))
+            state, unread = msgspec.msgpack.encode(kept), dict(self._unread)
             if rest:  # complete perhaps, but without its end; read again when there is more
                 self._read_line(rest, is_last=True)
             return Mark(offset, *_hash_ends(file, offset), state, unread)
@@ -395,13 +401,3 @@ def _hash_ends(file: Any, offset: int) -> tuple[bytes, bytes]:
     head = hashlib.sha256(file.read(min(_MARK_BYTES, offset))).digest()
     file.seek(max(0, offset - _MARK_BYTES))
     return head, hashlib.sha256(file.read(min(_MARK_BYTES, offset))).digest()
-
-
-def _dump(state: State) -> bytes:
-    kept: dict[str, Any] = {
-        name: _CHECKS.get(name, id_of)(value) if isinstance(value, str) else value
-        for name, value in state.items()
-    }
-    if "parents" in kept:
-        kept["parents"] = tuple(map(_safe, kept["parents"]))
-    return msgspec.msgpack.encode(kept)

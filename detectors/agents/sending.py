@@ -95,19 +95,34 @@ def send_new(
     ledger: Ledger, destination: Destination, label: str = "", settled: float = SETTLED_SECONDS
 ) -> int:
     """Send the batches that wait, then those of new calls; return how many calls arrived."""
-    sent = 0
-    query = "SELECT key, calls, body FROM batches ORDER BY key"
+    database, sent, settled_us = ledger.database, 0, int(settled * 1_000_000)
     while True:
-        found = ledger.database.execute(query).fetchone()
-        if found is None:
-            if not _write_batch(ledger, label, settled):
-                return sent
+        waiting = database.execute("SELECT key, calls, body FROM batches ORDER BY key").fetchone()
+        if waiting is None:  # write a batch of calls that no batch has
+            now = time.time_ns() // 1_000
+            with ledger.changing():
+                rows = database.execute(_UNSENT, (now, settled_us, MOST_CALLS)).fetchall()
+                if not rows:
+                    return sent
+                records = list[dict[str, Any]]()
+                for _, call in rows:
+                    record = record_of(_decode(call))
+                    values = [(name, getattr(record, name)) for name in _FIELDS]
+                    records.append({name: each for name, each in values if each not in (None, "")})
+                    if label:
+                        records[-1]["environment"] = label
+                body = gzip.compress(_encode({"records": records}), 6)
+                batch = (uuid.uuid4().hex, len(rows), body)
+                database.execute("INSERT INTO batches VALUES (?, ?, ?)", batch)
+                database.executemany(
+                    "UPDATE calls SET sent = ? WHERE number = ?", [(now, row[0]) for row in rows]
+                )
             continue
-        key, calls, body = found
+        key, calls, body = waiting
         headers = {"Content-Encoding": "gzip", "Idempotency-Key": key}
         _post(Request(destination.url, body, headers, method="POST"), destination.key)  # noqa: S310
         with ledger.changing():
-            ledger.database.execute("DELETE FROM batches WHERE key = ?", (key,))
+            database.execute("DELETE FROM batches WHERE key = ?", (key,))
         sent += calls
 
 
@@ -139,29 +154,6 @@ def send_limits(ledger: Ledger, destination: Destination, label: str = "") -> in
             database.executemany(query, rows)
         sent += len(rows)
     return sent
-
-
-def _write_batch(ledger: Ledger, label: str, settled: float) -> bool:
-    """Write a batch of calls that no batch has; return whether there are any."""
-    now, settled_us = time.time_ns() // 1_000, int(settled * 1_000_000)
-    with ledger.changing():
-        rows = ledger.database.execute(_UNSENT, (now, settled_us, MOST_CALLS)).fetchall()
-        if not rows:
-            return False
-        key = uuid.uuid4().hex
-        records = list[dict[str, Any]]()
-        for _, body in rows:
-            record = record_of(_decode(body))
-            values = ((name, getattr(record, name)) for name in _FIELDS)
-            records.append({name: value for name, value in values if value not in (None, "")})
-            if label:
-                records[-1]["environment"] = label
-        body = gzip.compress(_encode({"records": records}), 6)
-        ledger.database.execute("INSERT INTO batches VALUES (?, ?, ?)", (key, len(rows), body))
-        ledger.database.executemany(
-            "UPDATE calls SET sent = ? WHERE number = ?", [(now, number) for number, _ in rows]
-        )
-    return True
 
 
 def _post(request: Request, key: str) -> None:
