@@ -15,7 +15,7 @@ WORDS: Final = {
     "dashboard": 127,
     "dashboard-new": 43,
     "spend": 43,
-    "account-findings": 36,
+    "account-findings": 34,
     "account-finding": 63,
     "audit-done": 184,
     "report": 174,

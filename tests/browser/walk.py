@@ -147,7 +147,7 @@ class Walk:
         expect(step).to_have_text(re.compile("Validating|Auditing"))
         self.shoot("under-way")
         # The page changes automatically, without a reload by the user.
-        expect(self.page.get_by_role("heading", level=1)).to_contain_text("/month")
+        expect(self.page.get_by_role("heading", level=1)).to_contain_text("You could save")
         (self.site.system.control / "delay").unlink()
         self.shoot("report")
         return self.page.url

@@ -99,6 +99,14 @@ ALLOWED: Final[dict[str, tuple[frozenset[str], str]]] = {
         "the folder of vendored style sheets and scripts",
     ),
     "service/web/http/static_files.py": (frozenset({"vendor"}), "the same folder"),
+    "tests/service/reports/test_how_sure.py": (
+        frozenset({"a month"}),
+        "the first sentence of a report, which is that of the dashboard",
+    ),
+    "tests/service/reports/test_page.py": (
+        frozenset({"a month"}),
+        "the first sentence of a report, which is that of the dashboard",
+    ),
     "tests/service/web/pages/test_dashboard_figures.py": (
         frozenset({"a month"}),
         "the first sentence of the dashboard",
