@@ -1,4 +1,4 @@
-"""Times in the zone that a person has chosen. Days stay UTC: spend is kept by them."""
+"""Times in the zone that a person has chosen; `account_days` has the days."""
 
 from datetime import UTC, datetime
 from functools import cache

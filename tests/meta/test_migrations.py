@@ -269,6 +269,53 @@ def test_stored_spend_of_flat_rate_plans_becomes_plan_usage_and_back(empty_datab
     engine.dispose()
 
 
+def test_lines_with_days_of_a_zone_and_of_the_previous_release_go_down_and_up(
+    empty_database: str,
+) -> None:
+    """What the previous release adds counts by UTC day, and going back adds up the two days."""
+    migrate(empty_database, "0052")
+    lines = (
+        "INSERT INTO daily_spend (account_id, file_id, day, route, provider, model, environment,"
+        " calls, unpriced_calls, prompt_tokens, completion_tokens, cached_tokens,"
+        " cache_write_tokens, cost_usd, list_usd{names}) VALUES ('a', 'f', '2026-11-0{day}', 'r',"
+        " 'p', 'm', 'e', 2, 0, 1, 1, 0, 0, 3, 3{values})"
+    )
+    days = text("SELECT day::text, calls, cost_usd FROM spend_days ORDER BY 1, 2")
+    shifts = text("SELECT day::text, day_shift, calls FROM spend_days ORDER BY 1, 2")
+    engine = create_engine(empty_database)
+    try:
+        with engine.begin() as connection:
+            connection.execute(
+                text("INSERT INTO accounts (id, email, created_at) VALUES ('a', 'a@b.c', now())")
+            )
+            connection.execute(
+                text(
+                    "INSERT INTO call_files (id, account_id, blob_key, level, first_day, last_day,"
+                    " calls, bytes, imports, duplicates, priced_with)"
+                    " VALUES ('f', 'a', 'x', 0, '2026-11-01', '2026-11-02', 6, 1, 1, 0, '1|2|x/y')"
+                )
+            )
+            connection.execute(text(lines.format(names="", day=1, values="")))
+        migrate(empty_database)
+        with engine.begin() as connection:
+            connection.execute(text(lines.format(names=", day_shift", day=1, values=", 1")))
+            connection.execute(text(lines.format(names="", day=2, values="")))
+            found = connection.execute(shifts).all()
+            assert found == [("2026-11-01", 0, 2), ("2026-11-01", 1, 2), ("2026-11-02", 0, 2)]
+        downgrade(empty_database, "0052")
+        with engine.begin() as connection:
+            sums = connection.execute(days).all()
+            assert sums == [("2026-11-01", 4, 6), ("2026-11-02", 2, 3)]
+            groups = text("SELECT label, sum(calls), count(*) FROM spend_groups GROUP BY 1")
+            assert {tuple(row)[1:] for row in connection.execute(groups)} == {(6, 2)}
+            assert connection.scalar(text("SELECT priced_with FROM call_files")) is None
+            connection.execute(text("DELETE FROM daily_spend"))
+            assert connection.execute(days).all() == []
+        migrate(empty_database)
+    finally:
+        engine.dispose()
+
+
 @pytest.fixture
 def run(
     empty_database: str, redis_url: str, monkeypatch: pytest.MonkeyPatch

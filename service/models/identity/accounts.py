@@ -46,7 +46,7 @@ class Account(Base):
     # The attribute of OpenTelemetry spans that is the tag of a call; null for `service.name`.
     tag_attribute: Mapped[str | None]
     name: Mapped[str] = mapped_column(default="", server_default="")  # on reports
-    time_zone: Mapped[str | None]  # in which pages and emails show times; null for UTC
+    time_zone: Mapped[str | None]  # of times and days on pages and in emails; null for UTC
 
     subscriptions: Mapped[list["Subscription"]] = relationship(
         back_populates="account", lazy="selectin", cascade="all, delete-orphan"

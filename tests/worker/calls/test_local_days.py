@@ -195,6 +195,8 @@ def test_every_page_and_mail_has_the_sums_of_the_calls(
     for path in PAGES:
         page = get(browser, path)
         assert "UTC)</label>" not in page
+        assert "{{" not in page
+        assert AccountDays(zone).words in page, path
         found = _MARKED.findall(page)
         assert found, path
         for name, of, first, last, whose, words in found:

@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.core.time_zones import minute
+from service.jobs.queues import AuditQueues
 from service.models import Account, StoredData, WebSession
 from service.models.base import utc_now
 from service.web.auth.browsers import describe_browser
@@ -164,6 +165,18 @@ def test_pages_show_times_in_the_chosen_zone_and_reports_stay_in_utc(
     body = ada.get(f"/audits/{audit_id}")
     assert shown in body[: body.index('id="quality"')]  # of the audit
     assert re.search("<dt>First call</dt><dd><time[^>]*>[^<]*UTC</time>", body)
+
+
+def test_another_zone_has_the_calls_counted_again_at_once(
+    ada: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enqueued: list[str] = []
+    monkeypatch.setattr(
+        AuditQueues, "enqueue_compaction", lambda _, account_id: enqueued.append(account_id)
+    )
+    for zone, times in (("Asia/Kathmandu", 1), ("Asia/Kathmandu", 1), ("UTC", 2)):
+        ada.post("/settings", "/settings/profile", name="", time_zone=zone)
+        assert enqueued == [ada.account_id] * times
 
 
 def test_an_unknown_zone_is_refused_and_one_that_is_gone_is_utc(
