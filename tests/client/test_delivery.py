@@ -54,16 +54,6 @@ def test_batches_hold_at_most_five_thousand(
     )
 
 
-def test_the_interval_sends_automatically(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
-    with capturing(monkeypatch, collector.dsn, flush_interval=0.05):
-        record_calls()
-        wait_until(lambda: collector.records, 10)
-        record_calls()
-        wait_until(lambda: len(collector.records) == 2, 10)
-
-
 def test_half_a_queue_does_not_wait_for_the_interval(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
