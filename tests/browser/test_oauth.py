@@ -1,9 +1,8 @@
 """The OAuth flow with common client libraries, and a user who decides in Chromium."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -11,11 +10,9 @@ import pytest
 import requests
 from authlib.integrations.requests_client import OAuth2Session as AuthlibSession
 from playwright.sync_api import Browser, expect
-from requests_oauthlib import OAuth2Session as RequestsSession
 
 from tests.browser.chromium import opened
 from tests.browser.site import NEW, Site
-from tests.browser.walk import Walk
 from tests.service.support.oauth_flow import BACK, Application, add_application, answer_of
 from tests.service.support.scenes import AUDITS, add_tenant
 
@@ -89,67 +86,6 @@ class Authlib:
     def read(self) -> requests.Response:
         answer: requests.Response = self.session.get(f"{self.url}{AUDITS}")
         return answer
-
-
-class RequestsOAuthlib:
-    """requests-oauthlib, which makes its own verifier and checks the state."""
-
-    def __init__(self, url: str, application: Application) -> None:
-        self.url, self.secret = url, application.secret
-        self.session = RequestsSession(
-            application.client_id, redirect_uri=application.redirect_uri, scope=SCOPE, pkce="S256"
-        )
-
-    def ask(self) -> str:
-        address, _ = self.session.authorization_url(f"{self.url}{AUTHORIZE}")
-        return str(address)
-
-    def take(self, back: str) -> dict[str, Any]:
-        token = self.session.fetch_token(
-            f"{self.url}{TOKEN}", authorization_response=back, client_secret=self.secret
-        )
-        return {**token, "scope": " ".join(token["scope"])}
-
-    def read(self) -> requests.Response:
-        return self.session.get(f"{self.url}{AUDITS}")
-
-
-Library = Callable[[str, Application], Authlib | RequestsOAuthlib]
-
-
-@pytest.mark.parametrize(
-    "library", [Authlib, pytest.param(RequestsOAuthlib, marks=pytest.mark.stress)]
-)
-def test_a_new_user_signs_in_authorizes_and_is_read_until_they_revoke(
-    browser: Browser, site: Site, redirect_uri: str, library: Library, tmp_path: Path
-) -> None:
-    url = site.system.base_url
-    client = library(url, _register(site, redirect_uri))
-    with opened(browser, url) as window:
-        walk, page = Walk(window, site, tmp_path, name="oauth"), window.page
-        page.goto(client.ask())
-        page.get_by_label("Email address").fill(walk.email)
-        walk.press("Email me a sign-in link")
-        expect(page.get_by_text("We sent you a sign-in link")).to_be_visible()
-        page.goto(walk.mailed_link())
-        page.wait_for_url(f"**{AUTHORIZE}?**")
-        expect(page.get_by_role("heading", level=1)).to_contain_text(
-            "Authorize Spend Watcher to read"
-        )
-        expect(page.get_by_text(walk.email).first).to_be_visible()
-        expect(page.get_by_role("checkbox", checked=True)).to_have_count(2)
-        walk.shoot("consent")
-        walk.press("Authorize")
-        page.wait_for_url(f"{redirect_uri}?**")
-        assert answer_of(page.url)["iss"] == url
-        assert client.take(page.url)["scope"] == SCOPE
-        assert client.read().json() == {"audits": []}
-        page.goto(f"{url}/settings/applications")
-        expect(page.get_by_role("cell", name="Spend Watcher", exact=True)).to_be_visible()
-        walk.press("Revoke access for Spend Watcher")
-        expect(page.get_by_role("heading", name="No authorized applications")).to_be_visible()
-        assert client.read().status_code == requests.codes.unauthorized
-        assert window.take_complaints() == []
 
 
 @pytest.mark.parametrize(

@@ -180,18 +180,6 @@ def test_servers_that_outlived_their_supervisor_are_stopped_by_the_next_start(
         reaper.join()
 
 
-@pytest.mark.stress
-@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
-def test_a_signalled_owner_leaves_nothing_behind(
-    data_folder: Path, stop_signal: signal.Signals
-) -> None:
-    """By default, `tallystick up` gets a signal at the end of its tests."""
-    owner = start_owner(data_folder)
-    owner.process.send_signal(stop_signal)
-    assert wait_until(lambda: all(map(is_gone, owner.pids.values())))
-    owner.kill()
-
-
 def kill_children(servers: EmbeddedServers, rng: random.Random) -> None:
     """Kill some children of the postmaster: of the running one, and of one that recovers."""
     for pause in (0.0, 0.02, 0.1, 0.3, 0.6)[: rng.randint(2, 5)]:

@@ -166,20 +166,6 @@ def test_a_folder_with_a_long_path_gets_short_sockets_that_are_removed(
     assert not sockets.exists()
 
 
-@pytest.mark.stress
-def test_a_folder_with_an_odd_name_works(servers_folder: Path) -> None:
-    """Its sockets are in the folder, so both addresses quote the name.
-
-    By default, those of the test above are elsewhere.
-    """
-    folder = servers_folder / "ö % ?#&' x"
-    with EmbeddedServers(folder) as servers:
-        assert Path(str(make_url(servers.database_url).query["host"])).is_relative_to(folder)
-        assert read_version(servers.database_url)
-        with redis.Redis.from_url(servers.redis_url) as client:
-            assert client.ping()
-
-
 def test_a_link_in_place_of_a_pid_file_is_not_followed(data_folder: Path, tmp_path: Path) -> None:
     private_servers = EmbeddedServers(data_folder)
     elsewhere = tmp_path / "elsewhere"

@@ -4,28 +4,22 @@ Of the sample account and a new one. In `make stress`, of one with a single uplo
 calls a plan includes, too, and the sample account has all of its calls.
 """
 
-import csv
-import io
 import re
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from html import unescape
 from io import BytesIO
-from typing import Any
 
 import msgspec
 import pytest
 import requests
 
 from detectors.wording.figures import usd, whole_usd
-from service.cli.account import create_account, mint_ingest_key, mint_read_token, session_of
+from service.cli.account import create_account, mint_read_token, session_of
 from service.cli.local_calls import LocalService
 from service.cli.sample.account import SEEDED_EMAIL, seed
 from service.cli.sign_in_link import make_sign_in_link
 from service.models.base import utc_now
 from service.models.identity.accounts import find_account
-from service.payments import ManualPayment, mark_paid
 from service.web.auth.browsers import SESSION_COOKIE
 from service.web.auth.scopes import SCOPES
 from tests.embedded.processes import wait_until
@@ -141,70 +135,3 @@ def test_every_figure_of_the_full_sample_account_agrees(second: Up) -> None:
 
 def test_every_figure_of_a_new_account_agrees(up: Up) -> None:
     _check(Person(up, "figures-new@example.org").collect(), "spent", shared=1)
-
-
-@pytest.mark.stress
-def test_every_figure_of_an_account_with_one_upload_agrees(up: Up) -> None:
-    """The smaller proofs are the sample account, and `test_report_ready.py` for the mail."""
-    person = Person(up, "figures-upload@example.org")
-    with session_of(person.service.config) as session:
-        gift: dict[str, Any] = {"email": person.email, "provider": "comp", "reference": "figures"}
-        mark_paid(session, ManualPayment(**gift, amount=Decimal(0), currency="USD"))
-        session.commit()
-    table = io.StringIO()
-    names = ("ts", "provider", "model", "prompt_tokens", "completion_tokens", "tag")
-    writer = csv.writer(table)
-    writer.writerow(names)
-    now = datetime.now(UTC).replace(microsecond=0)
-    for hour in range(14 * 24):
-        for second in range(3):
-            at = now - timedelta(hours=hour, seconds=5 * second)
-            writer.writerow((at.isoformat(), "openai", "gpt-5.5", 20_000, 40, "triage"))
-    file = {"file": ("usage.csv", table.getvalue())}
-    address = f"{person.base_url}/api/v1/audits"
-    answer = requests.post(address, files=file, headers=person.cookie, timeout=_SECONDS)
-    assert answer.status_code == 201, answer.text
-    person.audit()
-    _check(person.collect(), "spent", "monthly_spend", "potential_savings", shared=6)
-    # The mail about the upload says what its page says.
-    audit_id = answer.json()["audit_id"]
-    headline = re.search(r'<h1 class="headline">([^<]*)</h1>', person.page(f"/audits/{audit_id}"))
-    assert headline is not None
-
-    def is_mailed() -> bool:
-        mails = (file.read_text() for file in (up.folder / "outbox").glob("*.eml"))
-        flat = (" ".join(mail.split()) for mail in mails if f"To: {person.email}" in mail)
-        return any(unescape(headline[1]) in mail for mail in flat)
-
-    assert wait_until(is_mailed)
-
-
-@pytest.mark.stress
-def test_every_figure_of_an_account_on_a_plan_agrees(up: Up) -> None:
-    """The smaller proof is `tests/worker/calls/test_plan_usage.py`: the same money with a plan."""
-    person = Person(up, "figures-plan@example.org", "pro")
-    with session_of(person.service.config) as session:
-        account = find_account(session, person.email)
-        assert account is not None
-        key = mint_ingest_key(session, account)
-        session.commit()
-    call = {"provider": "anthropic", "model": "claude-sonnet-5-5", "completion_tokens": 400}
-    records = [
-        {
-            **call,
-            "ts": (utc_now() - timedelta(hours=at)).isoformat(),
-            "prompt_tokens": 9_000,
-            "billing": "included" if at % 2 else "metered",
-        }
-        for at in range(200)
-    ]
-    send: Callable[..., requests.Response] = requests.post
-    answer = send(
-        f"{person.base_url}/api/v2/ingest",
-        json={"records": records},
-        headers={"Authorization": f"Bearer {key}"},
-        timeout=_SECONDS,
-    )
-    assert answer.status_code == 201, answer.text
-    person.audit()
-    _check(person.collect(), "spent", "monthly_spend", "plan_value", shared=5)
