@@ -122,24 +122,22 @@ def test_a_program_names_the_provider_behind_its_gateway(monkeypatch: pytest.Mon
         assert providers.provider_of(fresh, "openai") == "openai"
 
 
-def test_a_client_with_another_base_url_has_another_provider() -> None:
+def test_the_client_and_its_class_name_the_provider() -> None:
     client = openai.OpenAI(api_key="k")
     assert providers.provider_of(client, "openai") == "openai"
     client.base_url = "https://api.groq.com/openai/v1"
     for _ in range(2):
         assert providers.provider_of(client, "openai") == "groq"
     assert providers.provider_of(client.copy(base_url="https://api.x.ai/v1"), "openai") == "x-ai"
+    # Every provider of the client has prices.
+    known = {provider.id for provider in get_snapshot().providers}
+    assert {label for _, label in providers._CLASS_WORDS + providers._HOST_ENDINGS} <= known
 
 
 def test_the_class_names_the_provider() -> None:
     for name, label in (("AzureOpenAI", "azure"), ("AsyncAnthropicBedrock", "aws")):
         client = type("Mine", (type(name, (), {}),), {})()
         assert providers.provider_of(client, "openai") == label
-
-
-def test_every_provider_of_the_client_has_prices() -> None:
-    known = {provider.id for provider in get_snapshot().providers}
-    assert {label for _, label in providers._CLASS_WORDS + providers._HOST_ENDINGS} <= known
 
 
 @pytest.mark.usefixtures("captured")

@@ -15,22 +15,18 @@ from tests.client.offline import queued
 from tests.client.styles import CHAT, CLAUDE
 
 
-def test_the_innermost_tag_counts() -> None:
+def test_the_innermost_tag_counts_and_an_exception_leaves_it() -> None:
     assert current_tag() is None
     with tallystick.tag("outer"):
         with tallystick.tag("inner"):
             assert current_tag() == "inner"
         assert current_tag() == "outer"
     assert current_tag() is None
-
-
-def test_an_exception_leaves_the_tag() -> None:
+    # An exception leaves the tag.
     with pytest.raises(ZeroDivisionError), tallystick.tag("x"):
         raise ZeroDivisionError
     assert current_tag() is None
-
-
-def test_a_tag_is_cleaned_and_cut() -> None:
+    # A tag is cleaned and cut.
     with tallystick.tag("a\x00" + "b" * 200):
         assert current_tag() == "a" + "b" * 119
     with tallystick.tag(None):

@@ -165,12 +165,10 @@ def _assert_one_line(result: Result, *parts: str) -> None:
         assert part in result.stderr
 
 
-def test_it_refuses_a_missing_file_in_one_line(tmp_path: Path) -> None:
+def test_what_is_no_file_is_refused_in_one_line(tmp_path: Path) -> None:
     missing = tmp_path / "no\x1b[31m\nsuch"
     _assert_one_line(_run("audit", missing), r"no\x1b[31m such", "No such file or directory")
-
-
-def test_it_refuses_an_empty_directory_in_one_line(tmp_path: Path) -> None:
+    # It refuses an empty directory in one line.
     _assert_one_line(_run("audit", tmp_path), "We found no calls")
 
 
@@ -440,13 +438,11 @@ def test_it_refuses_rates_it_cannot_use(
     _assert_one_line(_run("audit", calls, "--prices", tmp_path / "none"), "cannot read")
 
 
-def test_it_points_from_a_file_with_text_to_scrub(tmp_path: Path) -> None:
+def test_it_points_from_text_to_scrub_and_to_dropping_its_column(tmp_path: Path) -> None:
     file = tmp_path / "raw.jsonl"
     file.write_text('{"model":"gpt-5.4","usage":{},"messages":["canary"]}\n')
     _assert_one_line(_run("audit", file), f"tallystick scrub {file} --out usage.jsonl")
-
-
-def test_it_points_from_a_column_of_text_to_dropping_it(tmp_path: Path) -> None:
+    # It points from a column of text to dropping it.
     file = tmp_path / "raw.csv"
     file.write_text(f"{HEADER},messages\n{GOOD},canary\n")
     _assert_one_line(_run("audit", file), "map or drop each of them: --drop messages")

@@ -107,13 +107,18 @@ def _joined(chunks: Iterable[Chunk]) -> tuple[bytes, list[InvalidRow], int]:
     return records, invalid, rows
 
 
-def test_a_label_cannot_imitate_a_stored_invalid_row() -> None:
+def test_absent_fields_are_omitted_and_no_label_imitates_an_invalid_row() -> None:
     sly = msgspec.structs.replace(RECORD, tag='{"line":1,"reason":"x"}', model='"}\n{"line":1}')
     tally = InvalidTally()
     for chunk in read_stored(BytesIO(encode_records([sly]))):
         tally.add(chunk.invalid)
         assert records_of(chunk.columns) == [sly]
     assert tally.summary().count == 0
+    # Absent fields are omitted.
+    assert encode_records([RECORD]) == (
+        b'{"ts":"2026-01-01T00:00:00Z","provider":"openai","model":"gpt-5.4",'
+        b'"prompt_tokens":1,"completion_tokens":2}\n'
+    )
 
 
 RECORD = UsageRecord(
@@ -123,13 +128,6 @@ RECORD = UsageRecord(
     prompt_tokens=1,
     completion_tokens=2,
 )
-
-
-def test_absent_fields_are_omitted() -> None:
-    assert encode_records([RECORD]) == (
-        b'{"ts":"2026-01-01T00:00:00Z","provider":"openai","model":"gpt-5.4",'
-        b'"prompt_tokens":1,"completion_tokens":2}\n'
-    )
 
 
 @each_case(

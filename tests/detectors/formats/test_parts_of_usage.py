@@ -57,16 +57,14 @@ def test_processing_anywhere_is_no_region(name: str | None) -> None:
     assert optional(message(inference_geo=name)) == {}
 
 
-def test_zeros_make_no_column() -> None:
+def test_zeros_make_no_column_and_parts_are_at_most_their_total() -> None:
     line = message(
         cache_creation={"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
         server_tool_use={"web_search_requests": 0, "web_fetch_requests": 0},
     )
     assert optional(line) == {}
     assert optional(chat(completion_tokens_details={"reasoning_tokens": 0})) == {}
-
-
-def test_one_hour_writes_are_at_most_all_writes() -> None:
+    # One hour writes are at most all writes.
     line = message(cache_creation_input_tokens=30, cache_creation={"ephemeral_1h_input_tokens": 70})
     assert optional(line) == {"cache_write_1h_tokens": 30}
 
