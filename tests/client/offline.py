@@ -87,14 +87,15 @@ def async_anthropic_client(handler: Handler = answer) -> anthropic.AsyncAnthropi
 
 
 @contextmanager
-def capturing(monkeypatch: pytest.MonkeyPatch, dsn: str, **options: Any) -> Iterator[None]:
-    monkeypatch.setenv("SERVICE_DSN", dsn)
-    monkeypatch.setattr(capture, "unhooked", set())  # others hook modules without their methods
-    tallystick.init(**options)
-    try:
-        yield
-    finally:
-        tallystick.close(0.2)
+def capturing(dsn: str, **options: Any) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SERVICE_DSN", dsn)
+        patch.setattr(capture, "unhooked", set())  # others hook modules without their methods
+        tallystick.init(**options)
+        try:
+            yield
+        finally:
+            tallystick.close(0.2)
 
 
 def record_calls(count: int = 1) -> None:

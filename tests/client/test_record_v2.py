@@ -176,14 +176,14 @@ def test_the_client_has_the_levels_of_the_contract() -> None:
     ],
 )
 def test_a_prompt_that_can_be_guessed_is_hashed_with_a_key_only(
-    options: dict[str, Any], key: bytes | None, length: int, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], key: bytes | None, length: int
 ) -> None:
     prompt = "é" * length
     expected: dict[str, Any] = {}
     if key != b"" and (key or length >= 1_024):
         expected["prefix_hash"], levels = _hashes(prompt, key)
         expected["prefix_hashes"] = list(levels)
-    with capturing(monkeypatch, refusing_dsn(), **options):
+    with capturing(refusing_dsn(), **options):
         asked = {"model": "m", "messages": [{"content": prompt}]}
         call = begin(
             "openai", object(), SimpleNamespace(method="post", url="/responses", json_data=asked)
@@ -211,27 +211,23 @@ def test_a_session_is_that_of_the_innermost_block_and_no_tag() -> None:
     assert "session_id" not in capture("openai", usage)
 
 
-def _record(collector: Collector, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
-    with capturing(monkeypatch, collector.dsn, **settings):
+def _record(collector: Collector, **settings: Any) -> None:
+    with capturing(collector.dsn, **settings):
         for _ in range(2):
             tallystick.record(model="m", prompt_tokens=5, completion_tokens=5, reasoning_tokens=4)
             tallystick.flush(5)
 
 
-def test_the_environment_is_a_field_beside_the_tag(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
-    _record(collector, monkeypatch, environment="staging", tag="bot")
+def test_the_environment_is_a_field_beside_the_tag(collector: Collector) -> None:
+    _record(collector, environment="staging", tag="bot")
     assert [(r["environment"], r["tag"]) for r in collector.records] == [("staging", "bot")] * 2
     assert {request["path"] for request in collector.requests} == {V2_PATH}
 
 
-def test_a_service_without_the_second_version_gets_the_first(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
+def test_a_service_without_the_second_version_gets_the_first(collector: Collector) -> None:
     """Once it has said so, it is not asked again; the environment is the tag of the first."""
     collector.missing.add(V2_PATH)
-    _record(collector, monkeypatch, environment="staging")
+    _record(collector, environment="staging")
     paths = [request["path"] for request in collector.requests]
     assert paths == [V2_PATH, "/api/v1/ingest", "/api/v1/ingest"]
     assert [record["tag"] for record in collector.records] == ["staging"] * 2
@@ -239,10 +235,8 @@ def test_a_service_without_the_second_version_gets_the_first(
     assert len(decode_batch(body, V1)) == 2
 
 
-def test_a_service_without_ingest_drops_the_records(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
+def test_a_service_without_ingest_drops_the_records(collector: Collector) -> None:
     collector.missing |= {V2_PATH, "/api/v1/ingest"}
-    _record(collector, monkeypatch)
+    _record(collector)
     assert collector.records == []
     assert len(collector.requests) == 3

@@ -112,12 +112,12 @@ def test_the_host_names_the_provider(host: object, label: str) -> None:
     assert providers.provider_of(client, "openai") == label
 
 
-def test_a_program_names_the_provider_behind_its_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_names_the_provider_behind_its_gateway() -> None:
     named = {"LLM.example.com": "azure", "api.openai.com": "groq", "x.example.com": "Not a label"}
     client = SimpleNamespace(_base_url=SimpleNamespace(host="llm.example.com"))
-    with capturing(monkeypatch, "http://ik_test@127.0.0.1:9", providers=named):
+    with capturing("http://ik_test@127.0.0.1:9", providers=named):
         assert providers.provider_of(client, "openai") == "azure"
-    with capturing(monkeypatch, "http://ik_test@127.0.0.1:9"):
+    with capturing("http://ik_test@127.0.0.1:9"):
         fresh = SimpleNamespace(_base_url=SimpleNamespace(host="llm.example.com"))
         assert providers.provider_of(fresh, "openai") == "openai"
 

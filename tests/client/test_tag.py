@@ -162,8 +162,8 @@ def test_a_stream_has_the_tag_of_its_request() -> None:
     assert record["tag"] == "asked"
 
 
-def test_a_tag_overrides_the_arguments_of_init(monkeypatch: pytest.MonkeyPatch) -> None:
-    with offline.capturing(monkeypatch, "http://ik_x@127.0.0.1:9", tag="default"):
+def test_a_tag_overrides_the_arguments_of_init() -> None:
+    with offline.capturing("http://ik_x@127.0.0.1:9", tag="default"):
         offline.openai_client().chat.completions.create(**CHAT)
         with tallystick.tag("own"):
             offline.openai_client().chat.completions.create(**CHAT)
