@@ -163,20 +163,12 @@ def test_usages_read_in_few_steps_are_read_as_all_others(
         (
             {
                 "cache_creation_input_tokens": 5,
-                "cache_creation": {
-                    "ephemeral_5m_input_tokens": 1,
-                    "ephemeral_1h_input_tokens": 4,
-                },
+                "cache_creation": {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 4},
             },
             True,
         ),
         (
-            {
-                "cache_creation": {
-                    "ephemeral_5m_input_tokens": 1,
-                    "ephemeral_1h_input_tokens": 4,
-                }
-            },
+            {"cache_creation": {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 4}},
             False,
         ),
         ({"output_tokens_details": {"thinking_tokens": 2}}, True),

@@ -69,11 +69,7 @@ def _run(*arguments: object, **environment: str) -> Result:
     ("name", "seconds"), [("log.jsonl", 1), ("log.parquet", 10)], ids=["lines", "Parquet"]
 )
 def test_freed_memory_stays_longer_while_parquet_is_audited(
-    name: str,
-    seconds: int,
-    found: Arrange,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, seconds: int, found: Arrange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found(make_report())
     monkeypatch.setenv("_RJEM_MALLOC_CONF", "")  # what it was comes back after the test
@@ -243,10 +239,7 @@ def _watch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_shows_on_a_terminal_how_far_a_long_file_is_read(
-    log: Path,
-    found: Arrange,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    log: Path, found: Arrange, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sources = found(make_report())
     for module in (console, reports):
@@ -314,7 +307,7 @@ def test_it_refuses_real_files_in_one_line(tmp_path: Path, content: str, expecte
 
 # An audit needs none of these, and they take long to load.
 SLOW_MODULES: Final = {
-    *("detectors.charts", "detectors.html", "detectors.scrub", "detectors.cli.gate"),
+    *("detectors.charts", "detectors.html", "detectors.scrub", "detectors.cli.gate")
 }
 
 

@@ -39,14 +39,7 @@ def test_it_prints_the_headline_and_a_ranked_table() -> None:
         "     Estimated: based on the assumption stated in the fix",
     ]
     rows = [line for line in lines if "support-bot" in line][2:]
-    for cell in (
-        "1",
-        detector_name("d1_model_overkill"),
-        "gpt-5.4",
-        "high",
-        "estimated",
-        "$1,235",
-    ):
+    for cell in ("1", detector_name("d1_model_overkill"), "gpt-5.4", "high", "estimated", "$1,235"):
         assert cell in rows[0]
     assert any("uncached_prefix" in line for line in lines)
     assert "$7.00" in rows[1]

@@ -23,12 +23,7 @@ from service.operations.local.embedded.servers import EmbeddedServers
 from tests.databases import as_owner
 from tests.embedded.processes import is_gone, start_owner, wait_until
 from tests.embedded.test_servers import read_rows, write_row
-from tests.worker.support.promises import (
-    Note,
-    at_a_fiftieth,
-    at_a_quarter,
-    scaled,
-)
+from tests.worker.support.promises import Note, at_a_fiftieth, at_a_quarter, scaled
 
 READY_SECONDS: Final = 15.0
 

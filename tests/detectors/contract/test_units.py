@@ -51,16 +51,8 @@ def test_units_and_parts_are_those_of_the_installed_registry() -> None:
     ("counts", "units", "excess"),
     [
         ({"prompt_tokens": 5}, {"input_video_tokens": 5}, []),
-        (
-            {"prompt_tokens": 5},
-            {"input_video_tokens": 6},
-            [VIDEO],
-        ),
-        (
-            {"prompt_tokens": 5, "audio_prompt_tokens": 3},
-            {"input_video_tokens": 3},
-            [VIDEO],
-        ),
+        ({"prompt_tokens": 5}, {"input_video_tokens": 6}, [VIDEO]),
+        ({"prompt_tokens": 5, "audio_prompt_tokens": 3}, {"input_video_tokens": 3}, [VIDEO]),
         ({}, {"input_annotated_document_pages": 3}, []),
         (
             {},

@@ -74,11 +74,7 @@ class Cluster:
     def _run(self, command: list[str], log: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{log}.log").open("wb") as file:
             process = subprocess.Popen(
-                command,
-                env=environment(),
-                cwd=self.folder,
-                stdout=file,
-                stderr=subprocess.STDOUT,
+                command, env=environment(), cwd=self.folder, stdout=file, stderr=subprocess.STDOUT
             )
         self.started.append(process)
         return process

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from detectors.contract import MAX_COUNT, MAX_LATENCY_MS, InvalidRow, UsageRecord
 from detectors.errors import UnreadableLogError
-from detectors.formats import (
-    Chunk,
-    decode_batch,
-    encode_chunk,
-    encode_records,
-    read_stored,
-)
+from detectors.formats import Chunk, decode_batch, encode_chunk, encode_records, read_stored
 from detectors.formats.checks import find_unclean_rows
 from detectors.formats.columns import columns_of, records_of
 from detectors.formats.moments import EPOCH, FIRST_MICROSECOND, LAST_MICROSECOND, MICROSECOND

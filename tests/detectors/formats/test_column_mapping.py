@@ -396,7 +396,7 @@ def test_models_names_give_the_providers_of_a_csv_with_several() -> None:
     assert _providers(read(table, mapping)) == expected
     # A row with something unusual is read by itself.
     assert _providers(read(f"{table}\n1772442900,gpt-4o,1200.0,85", mapping)) == [
-        *(*expected, "openai"),
+        *(*expected, "openai")
     ]
     objects = [json.dumps(dict(zip(names, row.split(","), strict=True))) for row in rows]
     assert _providers(read("\n".join(objects), mapping)) == expected

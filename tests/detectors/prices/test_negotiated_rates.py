@@ -201,10 +201,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"overrides": {("openai", "gpt-5.4"): 1}}, "expected a mapping of input_mtok"),
     ({"overrides": {("openai", "gpt-5.4"): {}}}, "expected at least one of input_mtok"),
     ({"overrides": {("openai", "gpt-5.4"): {"input": 1}}}, "unknown 'input'"),
-    (
-        {"overrides": {("openai", "gpt-5.4"): {"input_mtok": -1}}},
-        "input_mtok: expected US dollars",
-    ),
+    ({"overrides": {("openai", "gpt-5.4"): {"input_mtok": -1}}}, "input_mtok: expected US dollars"),
     (
         {"overrides": {("openai", "gpt-5.4"): {"input_mtok": None}}},
         "input_mtok: expected US dollars",

@@ -7,13 +7,7 @@ from msgspec.structs import replace
 
 import detectors
 from detectors import Finding, Report
-from detectors.contract import (
-    Others,
-    SpendByModel,
-    SpendByRoute,
-    list_priced_changes,
-    span_of,
-)
+from detectors.contract import Others, SpendByModel, SpendByRoute, list_priced_changes, span_of
 from detectors.report.result.comparing import Comparison
 from tests.detectors.reference.builders import answers
 from tests.detectors.reports import make_finding, make_report

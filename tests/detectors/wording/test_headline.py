@@ -57,10 +57,7 @@ def report_of(*sums: str, **changes: Any) -> Report:
             "cheaper models pass your evaluation.",
         ),
         (("verified",), "Avoidable: $62/month verified."),
-        (
-            ("conditional",),
-            "Avoidable: up to $770/month if cheaper models pass your evaluation.",
-        ),
+        (("conditional",), "Avoidable: up to $770/month if cheaper models pass your evaluation."),
         ((), "We found no avoidable spend."),
     ],
 )

@@ -72,16 +72,8 @@ def _audit(verified: str, estimated: str, conditional: str, spent: str = "690") 
     ("sums", "sentence", "tones"),
     [
         (("0", "15.94", "9.99"), "You could save $16–26 a month", ["estimated", "conditional"]),
-        (
-            ("7", "60", "15"),
-            "You could save $67–82 a month",
-            ALL_TONES,
-        ),
-        (
-            ("2", "3", "15"),
-            "You could save $5.00–$20 a month",
-            ALL_TONES,
-        ),
+        (("7", "60", "15"), "You could save $67–82 a month", ALL_TONES),
+        (("2", "3", "15"), "You could save $5.00–$20 a month", ALL_TONES),
         (("12", "0", "0"), "You could save $12 a month", ["verified"]),
         (("0", "0", "15"), "You could save up to $15 a month", ["conditional"]),
         (("0", "0", "0"), "Nothing to save found in $690 a month", []),

@@ -21,17 +21,9 @@ from tallystick.hooks import litellm, mistral
 from tests.client.collector import refusing_dsn
 from tests.client.offline import capturing, queued, say, stream
 from tests.lazily import anthropic, openai
-from tests.service.otlp.requests import (
-    as_protobuf,
-    document,
-    span,
-)
-from tests.service.otlp.requests import (
-    read as read_spans,
-)
-from tests.service.otlp.requests import (
-    records_of as sent,
-)
+from tests.service.otlp.requests import as_protobuf, document, span
+from tests.service.otlp.requests import read as read_spans
+from tests.service.otlp.requests import records_of as sent
 
 Case = dict[str, Any]
 CANARY: Final = "CANARY"

@@ -199,11 +199,7 @@ def test_an_account_without_findings_sees_when_they_come(owner: Browser) -> None
     ],
 )
 def test_selected_findings_change_and_say_who_changed_them(
-    action: str,
-    state: str,
-    owner: Browser,
-    add: Add,
-    sessions: Sessions,
+    action: str, state: str, owner: Browser, add: Add, sessions: Sessions
 ) -> None:
     chosen, other = [add(1), add(2)], add(3)
     page = owner.get("/findings")

@@ -16,15 +16,7 @@ from detectors.contract import MAX_BATCH_BYTES
 from service.core import tokens
 from service.models import Audit, IngestKey, Subscription
 from tests.detectors.formats.stored import decode_records
-from tests.service.support.scenes import (
-    INGEST,
-    Tenant,
-    add_tenant,
-    batch,
-    bearer,
-    error_of,
-    record,
-)
+from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, bearer, error_of, record
 
 
 def test_a_batch_is_accepted_as_a_queued_audit(

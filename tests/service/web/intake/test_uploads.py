@@ -244,16 +244,8 @@ def test_a_malformed_key_is_a_bad_request(live: LiveService, person: Person, key
         (multipart([('name="file"', log_file())]), None, 422),
         (multipart([('name="FILE"; filename="x"', log_file())]), None, 422),
         (multipart([('name="file"; filename="x"', log_file())] * 2), None, 422),
-        (
-            multipart([('name="file"; filename="x"', log_file()), ('name="note"', b"hi")]),
-            None,
-            422,
-        ),
-        (
-            multipart([('name="note"', b"hi"), ('name="file"; filename="x"', log_file())]),
-            None,
-            422,
-        ),
+        (multipart([('name="file"; filename="x"', log_file()), ('name="note"', b"hi")]), None, 422),
+        (multipart([('name="note"', b"hi"), ('name="file"; filename="x"', log_file())]), None, 422),
         (one_file(b""), None, 422),
     ],
 )
@@ -300,11 +292,7 @@ def test_each_gate_comes_before_the_next(live: LiveService) -> None:
     """Session, size, credit, then the body's form."""
     poor, huge = add_person(live.sessions), {"Content-Length": str(300 << 20)}
     signed_out = Person("", "", {})
-    for person, headers, status in (
-        (signed_out, huge, 401),
-        (poor, huge, 413),
-        (poor, {}, 402),
-    ):
+    for person, headers, status in ((signed_out, huge, 401), (poor, huge, 413), (poor, {}, 402)):
         request = requests.Request(
             "POST",
             f"{live.url}{AUDITS}",

@@ -98,11 +98,7 @@ def test_the_shortest_and_the_longest_verifier_redeem(
     ],
 )
 def test_a_wrong_redemption_is_rejected_in_the_standards_words(
-    browser: FlaskClient,
-    application: Application,
-    wrong: dict[str, Any],
-    status: int,
-    error: str,
+    browser: FlaskClient, application: Application, wrong: dict[str, Any], status: int, error: str
 ) -> None:
     form = application.redeems(get_code(browser, application), **wrong)
     assert _refused(browser, form, status, error)

@@ -138,10 +138,7 @@ def test_the_document_of_the_administration_is_hidden_without_the_token(
     share_app: Callable[..., Flask], token: str | None
 ) -> None:
     client = share_app(admin_token=ADMIN_TOKEN).test_client()
-    headers = {
-        "X-Request-Id": "5a" * 16,
-        **({} if token is None else {"X-Admin-Token": token}),
-    }
+    headers = {"X-Request-Id": "5a" * 16, **({} if token is None else {"X-Admin-Token": token})}
     hidden = client.get("/admin/openapi.json", headers=headers)
     unknown = client.get("/nothing/here.json", headers=headers)
     assert (hidden.status_code, hidden.data) == (404, unknown.data)
