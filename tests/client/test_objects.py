@@ -61,6 +61,7 @@ def test_streams_keep_their_methods() -> None:
     stream.close()
     assert stream.response.is_closed
     # The iterator keeps its other methods.
+    stream = offline.openai_client().chat.completions.create(**STREAMED)
     next(stream)
     assert inspect.isgenerator(stream._iterator)
     stream._iterator.close()

@@ -54,6 +54,7 @@ def test_a_response_that_is_awaited_is_counted_and_lets_no_other_count() -> None
     assert background.is_new("resp_1", has_usage=True, created_at=1_002)
     assert not background.is_new("resp_2", has_usage=True, created_at=1_003)
     # A pending response lets no other count.
+    background = Background()
     background.expect("resp_1", 1_000.0)
     assert not background.is_new("resp_2", has_usage=True)
     assert background.is_new("resp_1", has_usage=True)

@@ -108,6 +108,7 @@ def test_commits_wait_for_the_disk_and_the_log_keeps_no_statements(
             assert connection.scalar(text(f"SHOW {setting}")) == "on"
     engine.dispose()
     # The database log keeps no statements.
+    engine = create_engine(running_servers.database_url)
     with engine.connect() as connection, pytest.raises(Exception, match="canary"):
         connection.execute(text("SELECT 'canary'::int"))
     engine.dispose()

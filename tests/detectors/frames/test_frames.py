@@ -50,6 +50,7 @@ def test_a_path_a_file_and_an_iterable_give_the_same(tmp_path: Path) -> None:
     assert read(BytesIO(gzip.compress(CSV))).frame.equals(expected.frame)
     assert read(iter([UsageRecord(**CALL)])).frame.equals(expected.frame)
     # Progress counts bytes.
+    path = tmp_path / "usage.csv"
     path.write_bytes(CSV)
     heard: list[tuple[int, int]] = []
     read(path, progress=lambda done, size: heard.append((done, size)))

@@ -59,6 +59,7 @@ def test_every_report_is_the_one_of_the_log_alone() -> None:
     assert [report.to_json() for report in together] == alone
     assert sum(len(report.findings) for report in together) > 20
     # The same plans serve other logs.
+    logs = _logs()
     first = [report.to_json() for report in detectors.audit_many(logs)]
     backwards = [report.to_json() for report in detectors.audit_many(logs[::-1])]
     assert backwards[::-1] == first

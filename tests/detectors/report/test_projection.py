@@ -98,11 +98,13 @@ def test_only_few_calls_far_from_all_others_are_outliers() -> None:
     assert project(day(70), *usual).outliers == 0  # exactly 30 days
     assert project(*usual, day(140)).outliers == 1
     # The longest stretch counts and only if both ends are few.
+    usual = [day(number, 20) for number in range(100, 110)]
     assert project(day(1), day(40), *usual).outliers == 2
     assert project(day(1), *usual, day(300)).outliers == 2
     assert project(day(1), day(40), *usual, day(300)).outliers == 0
     assert project(day(1), day(100)).outliers == 0  # two calls: each is half of them
     # No call at the newer end of an account is an outlier.
+    usual = [day(number, 20) for number in range(100, 110)]
     days = (day(60), *usual, day(150))
     assert (project(*days).outliers, project(*days).to_us) == (2, 109 * DAY_US)
     account = Projection.of(days, THRESHOLDS, keeps_newest=True)

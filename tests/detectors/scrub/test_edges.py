@@ -45,6 +45,7 @@ def test_line_breaks_and_carriage_returns_make_no_further_line() -> None:
     assert b"".join(scrubber.read(BytesIO(json.dumps(raw.CHAT_PAIR).encode() + b"\n"))) != b""
     assert not scrubber.summary.dropped
     # A first line with a carriage return in it is dropped and the next line is read.
+    scrubber = Scrubber()
     log = b"model,\rtokens\n" + json.dumps(raw.CHAT_PAIR).encode()
     assert b"".join(scrubber.read(BytesIO(log))).count(b"\n") == 1
     assert scrubber.summary.dropped == {NOT_JSON: 1}

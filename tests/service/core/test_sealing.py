@@ -22,7 +22,7 @@ COLUMN = "sessions.user_agent"
 AGENT = "Mozilla/5.0 (canary) ünïcode"
 
 
-def test_a_value_is_readable_with_its_key_and_sealed_anew_each_time() -> None:
+def test_a_value_is_readable_with_its_key_and_sealed_differently_each_time() -> None:
     sealed = Sealer([OLD]).seal(COLUMN, AGENT)
     assert "canary" not in sealed
     assert Sealer([OLD]).open(COLUMN, sealed) == AGENT

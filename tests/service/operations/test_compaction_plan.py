@@ -68,6 +68,7 @@ def test_a_closed_day_becomes_one_file_with_its_late_calls() -> None:
     assert planned(final, *late, at_once=True) == [ids(late)]
     assert level_of(Merge(six), before(1), before(1), final) == LATE
     # Late calls join their day when they are many.
+    final = on(before(1), DAY, calls=SPARSE_CALLS)
     few = [on(before(1), LATE, calls=SPARSE_CALLS // 4 - 1)]
     assert planned(final, *few) == []
     many = [on(before(1), LATE, calls=SPARSE_CALLS // 4)]

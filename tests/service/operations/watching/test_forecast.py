@@ -19,9 +19,11 @@ def test_the_days_left_cost_what_their_weekday_usually_costs() -> None:
     # 15 weekdays and 6 weekend days until today; 7 weekdays and 2 weekend days are left.
     assert forecast_month(days, TODAY) == 15 * 10 + 6 * 2 + 7 * 10 + 2 * 2
     # Today counts in full.
+    days = _days(10, date(2026, 8, 1), TODAY)
     assert forecast_month(days | {TODAY: Decimal(1)}, TODAY) == 300
     assert forecast_month(days | {TODAY: Decimal(25)}, TODAY) == 315
     # An unusual day is spent and not expected again.
+    days = _days(10, date(2026, 8, 1), TODAY)
     assert forecast_month(days | {date(2026, 9, 15): Decimal(500)}, TODAY) == 790
     # A first day has a forecast.
     first = date(2026, 9, 1)

@@ -97,6 +97,7 @@ def test_shapes_bounds_scopes_and_errors_are_listed_once(page: str) -> None:
     needed = "with the scopes read:audits and read:findings"
     assert f"Authentication: read token or access token, {needed}" in words
     # Errors list their code and headers.
+    words = words_of(_card(page, "POST", "/api/v1/ingest"))
     when = "The rate limit is exceeded, or your plan's number of queued audits is reached."
     assert f"429 Too Many Requests {when} error rate_limited" in words
     assert "header Retry-After" in words
