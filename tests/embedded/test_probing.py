@@ -71,28 +71,38 @@ def prober(listener: Listener) -> Iterator[Prober]:
     prober.begin(0.0)  # closes its connection
 
 
-def test_only_a_program_that_is_silent_for_long_is_given_up(
+def test_a_program_that_answers_is_left_alone(prober: Prober, listener: Listener) -> None:
+    assert follow(prober, listener, 0, 1_000) == []
+
+
+def test_a_silent_program_is_given_up_each_time_after_twice_as_long(
     prober: Prober, listener: Listener
 ) -> None:
-    assert follow(prober, listener, 0, 1_000) == []
-    # A silent program is given up each time after twice as long.
-    # A program that is started again and again would never finish its start.
+    """A program that is started again and again would never finish its start."""
     listener.answer = None
     complaints = follow(prober, listener, 0, 80)
     assert [second for second, _ in complaints] == [11, 32, 73]
     assert complaints[0][1] == "hasn't answered for 11 s"
-    # A program that nobody can reach is given up.
+
+
+def test_a_program_that_nobody_can_reach_is_given_up(prober: Prober, listener: Listener) -> None:
     listener.close()
     Path(listener.path).unlink()
     assert [prober.find_complaint(float(second)) is None for second in range(12)][-1] is False
-    # A program that is starting gets more time.
+
+
+def test_a_program_that_is_starting_gets_more_time(prober: Prober, listener: Listener) -> None:
     listener.answer = STARTING
     assert follow(prober, listener, 0, 110) == [(101, "hasn't been ready for 101 s")]
     listener.answer = READY
     assert follow(prober, listener, 110, 200) == []
     listener.answer = None  # it was ready, so its next silence is the first again
     assert follow(prober, listener, 200, 215)
-    # Time in which the supervisor did not run does not count.
+
+
+def test_time_in_which_the_supervisor_did_not_run_does_not_count(
+    prober: Prober, listener: Listener
+) -> None:
     assert follow(prober, listener, 0, 5) == []
     assert prober.find_complaint(10_000.0) is None
     assert follow(prober, listener, 10_001, 10_100) == []
