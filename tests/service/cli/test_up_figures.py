@@ -1,7 +1,6 @@
 """Two figures of an account that carry one name for the same days are never written differently.
 
-Of the sample account and a new one. In `make stress`, of one with a single upload and one whose
-calls a plan includes, too, and the sample account has all of its calls.
+Of the sample account and a new one. In `make stress`, the sample account has all of its calls.
 """
 
 import re
@@ -22,7 +21,6 @@ from service.models.base import utc_now
 from service.models.identity.accounts import find_account
 from service.web.auth.browsers import SESSION_COOKIE
 from service.web.auth.scopes import SCOPES
-from tests.embedded.processes import wait_until
 from tests.lazily import pypdf
 from tests.running import Up
 from tests.service.cli.few_calls import make_few_calls
@@ -62,25 +60,6 @@ class Person:
         answer = requests.get(f"{self.base_url}{path}", headers=headers, timeout=_SECONDS)
         assert answer.status_code == 200, (path, answer.status_code)
         return answer
-
-    def audit(self) -> None:
-        """Audit the account's calls, after its imports are done."""
-        self.wait()
-        headers = self.cookie | {"Content-Type": "application/json"}
-        address = f"{self.base_url}/api/v1/account-audits"
-        requests.post(address, headers=headers, timeout=_SECONDS).raise_for_status()
-        self.wait()
-
-    def wait(self) -> None:
-        def is_done() -> bool:
-            listed = [
-                each
-                for source in ("", "?source=account")
-                for each in msgspec.json.decode(self.api(f"/api/v1/audits{source}"))["audits"]
-            ]
-            return bool(listed) and all(each["status"] == "done" for each in listed)
-
-        assert wait_until(is_done)
 
     def collect(self) -> Figures:
         return collect(Account(self.page, self.api), utc_now().date())
