@@ -154,11 +154,7 @@ _GROUPS: Final = {
         "tests/detectors/formats/test_vendor_types.py",
         "tests/detectors/scrub/test_vendor_types.py",
     ),
-    "mailing system": (
-        "tests/worker/mail/",
-        "tests/worker/notices/",
-        "tests/worker/web/",
-    ),
+    "mailing system": ("tests/worker/mail/", "tests/worker/notices/", "tests/worker/web/"),
     "key rotation": ("tests/service/operations/test_key_rotation.py",),
     "fuzzed service": (
         "tests/service/web/openapi/test_fuzzing.py",

@@ -94,8 +94,7 @@ TERMS: Final[dict[str, Attack]] = {
         "]",
     ),
     "dates of one model": _dated(
-        "",
-        lambda day: f'[[overrides.openai."gpt-4o"]]\nfrom = {day}\nuntil = {day}\n{_RATES}',
+        "", lambda day: f'[[overrides.openai."gpt-4o"]]\nfrom = {day}\nuntil = {day}\n{_RATES}'
     ),
     "overlaps": _filled("[discounts]\nopenai = [", "{ share = 0.1, from = 2026-01-01 }, ", "]"),
     "own models": _counted("", f"[overrides.own.m%d]\n{_RATES}"),

@@ -14,12 +14,7 @@ from service.web.intake.receiving import FileSink, copy_file
 from service.web.intake.storing import CHUNK_BYTES
 from tests.adversarial.bodies import BOUNDARY, MULTIPARTS
 from tests.adversarial.files import FILES
-from tests.adversarial.growth import (
-    MOST_PER_DOUBLING,
-    MOST_PER_SMALL_DOUBLING,
-    growth,
-    is_linear,
-)
+from tests.adversarial.growth import MOST_PER_DOUBLING, MOST_PER_SMALL_DOUBLING, growth, is_linear
 from tests.adversarial.reading import ATTACKS, READ_BYTES, SPANS, read_file
 from tests.adversarial.terms import TERMS, read_terms
 from tests.worker.support.promises import Note
@@ -28,13 +23,7 @@ SMALL: Final = 1 << 18
 SMALL_SPANS: Final = 1 << 16
 LARGEST_TERMS: Final = 98_000  # and a unit more
 # The attacks on price terms that took more than linear time, or gigabytes.
-COSTLY_TERMS: Final = {
-    "a dotted key",
-    "open arrays",
-    "exponents",
-    "overlaps",
-    "wildcards",
-}
+COSTLY_TERMS: Final = {"a dotted key", "open arrays", "exponents", "overlaps", "wildcards"}
 FULL: Final = 2 << 20  # four times this is the longest line
 LARGEST_SPANS: Final = 16 << 20
 # The attacks that took more than linear time, and one of each other kind.

@@ -266,10 +266,7 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
     ),
     "/r/<token>/pdf": ("application/pdf", Example("pdf", "/r/{report_token}/pdf")),
     "/r/<token>/json": ("application/json", Example("json", "/r/{report_token}/json")),
-    "/r/<token>/findings.csv": (
-        "text/csv",
-        Example("findings", "/r/{report_token}/findings.csv"),
-    ),
+    "/r/<token>/findings.csv": ("text/csv", Example("findings", "/r/{report_token}/findings.csv")),
     "/sample/pdf": ("application/pdf", Example("sample-pdf", "/sample/pdf")),
     "/sample/json": ("application/json", Example("sample-json", "/sample/json")),
     "/sample/findings.csv": ("text/csv", Example("sample-csv", "/sample/findings.csv")),

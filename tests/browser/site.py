@@ -42,13 +42,7 @@ from service.models import (
 )
 from service.models.audits.blob_keys import calls_key, frame_key
 from service.models.base import new_id, utc_now
-from service.models.calls.account_findings import (
-    DISMISSED,
-    FIXED,
-    OPEN,
-    STATES,
-    AccountFinding,
-)
+from service.models.calls.account_findings import DISMISSED, FIXED, OPEN, STATES, AccountFinding
 from service.models.calls.traffic import replace_traffic
 from service.models.identity.passkeys import add_pending_sign_in, replace_recovery_codes
 from service.models.identity.security_events import EventKind, add_security_event

@@ -12,7 +12,7 @@ from service.web.http.headers import SECURITY_HEADERS
 from tests.browser.pages import ALL, EXAMPLES, PAGES, Example
 from tests.browser.site import Site
 from tests.worker.support.mailing import get
-from tests.worker.support.promises import Note, at_a_twentieth, sampled
+from tests.worker.support.promises import Note, at_a_fortieth, sampled
 
 _LINK: Final = re.compile(r'(?:href|src|action|data-evidence)="([^"]+)"')
 # Forms and visits that sign somebody out or wait for a mail; what they answer is tested elsewhere.
@@ -21,10 +21,10 @@ _VARYING: Final = ("Referrer-Policy", "Content-Security-Policy")
 
 
 @pytest.mark.parametrize(
-    "example", sampled([one for one in ALL if not one.act], 4), ids=lambda one: one.name
+    "example", sampled([one for one in ALL if not one.act], 12), ids=lambda one: one.name
 )
 def test_the_headers_of_every_answer(site: Site, example: Example) -> None:
-    """Of every fourth by default; all come from one function, as the links below show."""
+    """Of every twelfth by default; all come from one function, as the links below show."""
     answer = example.fetch(site)
     assert answer.status_code == example.status
     _check_headers(answer)
@@ -36,7 +36,7 @@ def test_the_headers_of_every_answer(site: Site, example: Example) -> None:
         assert answer.headers["Cache-Control"] == "no-store"
 
 
-@at_a_twentieth
+@at_a_fortieth
 def test_every_link_of_every_page_leads_somewhere_with_the_same_headers(
     site: Site, note: Note, share: float
 ) -> None:

@@ -12,7 +12,6 @@ from tests.browser.chromium import Scheme, opened
 from tests.browser.site import Site
 from tests.browser.walk import Walk
 
-# The walk without scripts is at the other width.
 WALKS: Final = [(360, "dark"), pytest.param(1280, "light", marks=pytest.mark.stress)]
 
 

@@ -10,9 +10,9 @@ from tests.client.provider_stub import ProviderStub
 
 
 @pytest.fixture
-def captured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def captured() -> Iterator[None]:
     """The client is on; look at `queued()` for what it has recorded."""
-    with capturing(monkeypatch, refusing_dsn()):
+    with capturing(refusing_dsn()):
         yield
 
 

@@ -10,7 +10,7 @@ import functools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 
@@ -20,9 +20,6 @@ from tallystick.sending.records import write_record
 from tests.client import provider_stub
 from tests.client.provider_stub import Event, Json
 from tests.lazily import anthropic, openai
-
-if TYPE_CHECKING:
-    import pytest  # the client's benchmark runs where other tools are, without it
 
 Handler = Callable[[httpx2.Request], httpx2.Response]
 HEADERS = {"x-request-id": "req_1", "request-id": "req_1"}
@@ -87,14 +84,17 @@ def async_anthropic_client(handler: Handler = answer) -> anthropic.AsyncAnthropi
 
 
 @contextmanager
-def capturing(monkeypatch: pytest.MonkeyPatch, dsn: str, **options: Any) -> Iterator[None]:
-    monkeypatch.setenv("SERVICE_DSN", dsn)
-    monkeypatch.setattr(capture, "unhooked", set())  # others hook modules without their methods
-    tallystick.init(**options)
-    try:
-        yield
-    finally:
-        tallystick.close(0.2)
+def capturing(dsn: str, **options: Any) -> Iterator[None]:
+    import pytest  # the client's benchmark runs where other tools are, without it
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SERVICE_DSN", dsn)
+        patch.setattr(capture, "unhooked", set())  # others hook modules without their methods
+        tallystick.init(**options)
+        try:
+            yield
+        finally:
+            tallystick.close(0.2)
 
 
 def record_calls(count: int = 1) -> None:

@@ -494,10 +494,7 @@ _both(
     further=True,
 )
 _both(
-    "anthropic messages.parse",
-    MESSAGES_COUNTS,
-    lambda c: c.messages.parse(**CLAUDE),
-    further=True,
+    "anthropic messages.parse", MESSAGES_COUNTS, lambda c: c.messages.parse(**CLAUDE), further=True
 )
 _both(
     "anthropic beta.messages.parse",

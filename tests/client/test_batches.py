@@ -21,6 +21,8 @@ from tests.client.provider_stub import MESSAGES_COUNTS, Json, message
 from tests.client.providers.lookalikes import hooked
 from tests.client.test_ways_in import frame_of, from_log
 
+pytestmark = pytest.mark.usefixtures("captured")
+
 URL: Final = "https://api.anthropic.com/v1/messages/batches/msgbatch_1"
 ENDED: Final = "2026-11-20T10:30:00.250000Z"
 BATCH: Final[Json] = {
@@ -66,7 +68,6 @@ WAYS: Final[dict[str, Callable[[], list[Any]]]] = {
 }
 
 
-@pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("way", WAYS)
 def test_each_message_of_a_batch_counts_when_it_is_read(way: str) -> None:
     with tallystick.tag("nightly"):
@@ -82,7 +83,6 @@ def test_each_message_of_a_batch_counts_when_it_is_read(way: str) -> None:
     assert tallystick.stats()["faults"] == 0
 
 
-@pytest.mark.usefixtures("captured")
 def test_a_result_that_is_not_read_counts_nowhere_and_one_read_again_has_the_same_time() -> None:
     client = anthropic_client.__wrapped__(_answer)
     decoder = client.messages.batches.results("msgbatch_1")
@@ -93,7 +93,6 @@ def test_a_result_that_is_not_read_counts_nowhere_and_one_read_again_has_the_sam
     assert queued()[0] == once
 
 
-@pytest.mark.usefixtures("captured")
 def test_a_batch_whose_results_are_uploaded_too_counts_once() -> None:
     _read(anthropic_client.__wrapped__(_answer))
     uploaded = from_log(*({**line, "ts": "2026-11-20T10:30:00Z"} for line in _lines()))
@@ -103,7 +102,6 @@ def test_a_batch_whose_results_are_uploaded_too_counts_once() -> None:
     assert set(file.frame["service_tier"]) == {"batch"}
 
 
-@pytest.mark.usefixtures("captured")
 def test_a_raw_response_is_returned_as_it_is() -> None:
     client = anthropic_client.__wrapped__(_answer)
     raw = client.messages.batches.with_raw_response.results("msgbatch_1")
@@ -170,7 +168,6 @@ def _get(job: Any) -> None:
     assert asyncio.run(AsyncBatches().get(name=job.name)) is job
 
 
-@pytest.mark.usefixtures("captured")
 def test_answers_of_a_gemini_batch_count_once_when_the_program_gets_the_job() -> None:
     with tallystick.tag("nightly"):
         _get(_job())
@@ -187,7 +184,6 @@ def test_answers_of_a_gemini_batch_count_once_when_the_program_gets_the_job() ->
     assert stats["unknown_fields"] == {"hologram_token_count": {"calls": 2, "largest": 7}}
 
 
-@pytest.mark.usefixtures("captured")
 def test_embeddings_of_a_gemini_batch_count_their_tokens() -> None:
     text = SimpleNamespace(embedding=SimpleNamespace(values=[0.5]), token_count=9)
     items = [SimpleNamespace(response=text, error=None)]
@@ -199,7 +195,6 @@ def test_embeddings_of_a_gemini_batch_count_their_tokens() -> None:
     assert (record["service_tier"], record["request_id"]) == ("batch", "batches/b1.0")
 
 
-@pytest.mark.usefixtures("captured")
 def test_a_gemini_batch_whose_answers_are_in_a_file_is_missed_once() -> None:
     _get(_job(state=JobState.RUNNING, dest=None))
     assert tallystick.stats()["uncaptured"] == {}

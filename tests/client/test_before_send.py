@@ -30,7 +30,7 @@ def test_a_file_gets_exactly_what_would_leave(
     call: Json = {"model": "gpt-5.5", "prompt_tokens": 7, "completion_tokens": 1, "latency_ms": 1.5}
     monkeypatch.setattr("time.time", lambda: 1_790_000_000.25)
     for dsn in (collector.dsn, file.as_uri()):
-        with capturing(monkeypatch, dsn, tag="nightly", environment="test"):
+        with capturing(dsn, tag="nightly", environment="test"):
             assert tallystick.record(**call)
             assert tallystick.record(**call)
             assert tallystick.flush(5)
@@ -59,10 +59,8 @@ def test_a_file_is_one_of_this_machine(text: str, path: str | None) -> None:
     assert (destination.file if destination else None) == path
 
 
-def test_a_file_that_cannot_be_written_drops_records(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    with capturing(monkeypatch, (tmp_path / "none" / "a").as_uri()):
+def test_a_file_that_cannot_be_written_drops_records(tmp_path: Path) -> None:
+    with capturing((tmp_path / "none" / "a").as_uri()):
         record_calls()
         assert not tallystick.flush(5)
         assert tallystick.stats()["dropped_by_reason"] == {"FileNotFoundError": 1}
@@ -80,11 +78,9 @@ def test_the_dsn_can_be_an_argument(
     assert list(tmp_path.iterdir()) == []
 
 
-def _sent(
-    monkeypatch: pytest.MonkeyPatch, before_send: Callable[[Json], Json | None], **options: Any
-) -> tuple[list[Json], Json]:
+def _sent(before_send: Callable[[Json], Json | None], **options: Any) -> tuple[list[Json], Json]:
     with Collector() as collector:
-        with capturing(monkeypatch, collector.dsn, before_send=before_send, **options):
+        with capturing(collector.dsn, before_send=before_send, **options):
             assert tallystick.record(
                 model="gpt-5.5", prompt_tokens=7, completion_tokens=1, tag="own", session_id="s",
                 prefix_hash="a" * 64, latency_ms=3.0,
@@ -96,12 +92,12 @@ def _sent(
         return collector.records, stats
 
 
-def test_labels_can_be_changed_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_can_be_changed_and_removed() -> None:
     def relabel(record: Json) -> Json:
         del record["session_id"], record["prefix_hash"]
         return {**record, "tag": "ours", "environment": "test", "model": "m", "provider": "azure"}
 
-    ((record,), stats) = _sent(monkeypatch, relabel)
+    ((record,), stats) = _sent(relabel)
     assert "session_id" not in record
     assert "prefix_hash" not in record
     assert [record[name] for name in ("tag", "environment", "model", "provider")] == [
@@ -111,14 +107,14 @@ def test_labels_can_be_changed_and_removed(monkeypatch: pytest.MonkeyPatch) -> N
     assert stats["dropped"] == 0
 
 
-def test_none_drops_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    records, stats = _sent(monkeypatch, lambda record: None)
+def test_none_drops_a_record() -> None:
+    records, stats = _sent(lambda record: None)
     assert records == []
     assert stats["dropped_by_reason"] == {"before_send": 1}
 
 
-def test_what_it_does_not_change_is_sent_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    ((record,), _) = _sent(monkeypatch, lambda record: record)
+def test_what_it_does_not_change_is_sent_as_it_is() -> None:
+    ((record,), _) = _sent(lambda record: record)
     assert record["tag"] == "own"
 
 
@@ -154,7 +150,7 @@ def test_a_writer_that_fails_drops_records(monkeypatch: pytest.MonkeyPatch, tmp_
         raise LookupError
 
     monkeypatch.setattr("tallystick.sending.transport.write_lines", fail)
-    with capturing(monkeypatch, (tmp_path / "usage.jsonl").as_uri()):
+    with capturing((tmp_path / "usage.jsonl").as_uri()):
         record_calls(2)
         assert not tallystick.flush(5)
         assert tallystick.stats()["dropped_by_reason"] == {"LookupError": 2}
@@ -197,26 +193,24 @@ def _file_size(limit: int) -> Iterator[None]:
 )
 @pytest.mark.parametrize("has_spool", [False, True])
 def test_nothing_else_can_be_added_or_changed(
-    monkeypatch: pytest.MonkeyPatch, change: Json, has_spool: bool, tmp_path: Path
+    change: Json, has_spool: bool, tmp_path: Path
 ) -> None:
     options = {"spool": tmp_path / "spool"} if has_spool else {}
-    records, stats = _sent(monkeypatch, lambda record: {**record, **change}, **options)
+    records, stats = _sent(lambda record: {**record, **change}, **options)
     assert records == []
     assert stats["dropped_by_reason"] == {"before_send": 1}
 
 
 @pytest.mark.parametrize("returned", [[], "text", 7, {}, {"tag": CANARY}])
-def test_what_is_no_record_is_not_sent(monkeypatch: pytest.MonkeyPatch, returned: Any) -> None:
-    assert _sent(monkeypatch, lambda record: returned)[0] == []
+def test_what_is_no_record_is_not_sent(returned: Any) -> None:
+    assert _sent(lambda record: returned)[0] == []
 
 
-def test_an_error_drops_the_record_and_not_the_program(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_error_drops_the_record_and_not_the_program(caplog: pytest.LogCaptureFixture) -> None:
     def fail(record: Json) -> Json:
         raise KeyError(CANARY)
 
-    records, stats = _sent(monkeypatch, fail, debug=True)
+    records, stats = _sent(fail, debug=True)
     assert records == []
     assert stats["dropped"] == 1
     assert "before_send: a record was dropped: KeyError" in caplog.messages

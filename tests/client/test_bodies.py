@@ -21,6 +21,8 @@ from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
 from tests.lazily import anthropic
 from tests.worker.support.promises import sampled
 
+pytestmark = pytest.mark.usefixtures("captured")
+
 USAGES: list[Any] = [
     *(None, "", "a string", 0, 1, -1, 1.5, True, False, [], [1], {}, {"x": 1}, [{}]),
     {"prompt_tokens": None, "completion_tokens": None},
@@ -98,7 +100,6 @@ def _compare(asks: Callable[[], list[Callable[[], Any]]], monkeypatch: pytest.Mo
     assert tallystick.stats()["faults"] == 0
 
 
-@pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("body", sampled(CASES, 3, list(map(str, range(len(CASES))))))
 def test_an_unusual_response_reaches_its_caller(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _compare(lambda: _asks(lambda request: say(body)), monkeypatch)
@@ -112,11 +113,6 @@ def test_an_unusual_response_reaches_its_caller(body: Any, monkeypatch: pytest.M
         }
 
 
-def test_there_are_more_than_sixty() -> None:
-    assert len(CASES) + len(RAW) + len(MODELS) >= 60
-
-
-@pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("kind", ["application/json", "text/html"])
 @pytest.mark.parametrize("content", RAW, ids=range(len(RAW)))
 def test_a_response_that_is_not_json_reaches_its_caller(
@@ -130,7 +126,6 @@ def test_a_response_that_is_not_json_reaches_its_caller(
     assert queued() == []
 
 
-@pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("usage", sampled(USAGES, 3, list(map(str, range(len(USAGES))))))
 def test_an_unusual_event_reaches_its_caller(usage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     events = copy.deepcopy(provider_stub.chat_events(with_usage=True))
@@ -141,7 +136,6 @@ def test_an_unusual_event_reaches_its_caller(usage: Any, monkeypatch: pytest.Mon
     assert queued() == []
 
 
-@pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
 def test_an_unusual_model_is_cleaned_or_replaced_by_the_requested_model(model: Any) -> None:
     body = json.dumps({**provider_stub.completion(), "model": model}).encode()
@@ -155,7 +149,6 @@ def test_an_unusual_model_is_cleaned_or_replaced_by_the_requested_model(model: A
     assert record["model"] == (model.translate({0: None, 10: None})[:200] if is_text else "gpt-4o")
 
 
-@pytest.mark.usefixtures("captured")
 def test_no_usage_makes_no_record_and_is_counted() -> None:
     client = offline.openai_client.__wrapped__(
         lambda request: say({**provider_stub.completion(), "usage": None})
@@ -166,7 +159,6 @@ def test_no_usage_makes_no_record_and_is_counted() -> None:
     assert tallystick.stats()["uncaptured"] == {"chat/completions": 1}
 
 
-@pytest.mark.usefixtures("captured")
 def test_an_endpoint_that_costs_no_tokens_is_not_missed() -> None:
     moderation = {"id": "modr-1", "model": "omni-moderation-latest", "results": []}
     client = offline.openai_client.__wrapped__(lambda request: say(moderation))
@@ -176,7 +168,6 @@ def test_an_endpoint_that_costs_no_tokens_is_not_missed() -> None:
     assert tallystick.stats()["uncaptured"] == {"moderations": 1}
 
 
-@pytest.mark.usefixtures("captured")
 def test_whole_floats_count() -> None:
     usage = {"prompt_tokens": 101.0, "completion_tokens": 23.0}
     client = offline.openai_client.__wrapped__(
@@ -187,19 +178,6 @@ def test_whole_floats_count() -> None:
     assert (record["prompt_tokens"], record["completion_tokens"]) == (101, 23)
 
 
-@pytest.mark.usefixtures("captured")
-def test_usage_in_every_chunk_counts_once_and_the_last() -> None:
-    events = [
-        ("", {**event, "usage": {"prompt_tokens": 7, "completion_tokens": number}})
-        for number, (_, event) in enumerate(provider_stub.chat_events(with_usage=False))
-    ]
-    client = offline.openai_client.__wrapped__(lambda request: offline.stream(events))
-    list(client.chat.completions.create(**CHAT, stream=True))
-    (record,) = queued()
-    assert (record["prompt_tokens"], record["completion_tokens"]) == (7, 19)
-
-
-@pytest.mark.usefixtures("captured")
 def test_an_empty_usage_at_the_end_does_not_remove_earlier_counts() -> None:
     events = [*provider_stub.chat_events(with_usage=True), ("", {"usage": {}}), ("", {"usage": 5})]
     client = offline.openai_client.__wrapped__(lambda request: offline.stream(events))
@@ -208,7 +186,6 @@ def test_an_empty_usage_at_the_end_does_not_remove_earlier_counts() -> None:
     assert (record["prompt_tokens"], record["completion_tokens"]) == (101, 23)
 
 
-@pytest.mark.usefixtures("captured")
 def test_a_stream_that_fails_in_the_middle_raises_the_same_error_and_counts_what_it_received() -> (
     None
 ):

@@ -65,10 +65,10 @@ def _reachable(root: object) -> Iterator[object]:
 
 @pytest.mark.parametrize("prefix_hash", [False, True])
 def test_nothing_of_a_call_but_counts_and_labels_is_sent_or_kept(
-    prefix_hash: bool, monkeypatch: pytest.MonkeyPatch, collector: Collector
+    prefix_hash: bool, collector: Collector
 ) -> None:
     key = "secret" if prefix_hash else None
-    with capturing(monkeypatch, collector.dsn, prefix_hash_key=key, tag="canaries"):
+    with capturing(collector.dsn, prefix_hash_key=key, tag="canaries"):
         kept = _ask_everything()
         current = capture.active
         assert current is not None
@@ -92,9 +92,7 @@ def _is_ours(name: str) -> bool:
     return name.partition(".")[0] == "tallystick" and name != "tallystick.testing"
 
 
-def test_with_hashing_off_the_messages_are_not_read(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
+def test_with_hashing_off_the_messages_are_not_read(collector: Collector) -> None:
     from tallystick.calls import begin
 
     class Untouchable(list[Any]):
@@ -109,13 +107,11 @@ def test_with_hashing_off_the_messages_are_not_read(
             body = {"model": "m", "messages": Untouchable(), "input": Untouchable()}
             self.__dict__.update(method="post", url="/chat/completions", json_data=body)
 
-    with capturing(monkeypatch, collector.dsn):
+    with capturing(collector.dsn):
         assert begin("openai", object(), Options()) is not None
 
 
-def test_only_usage_model_tier_and_id_of_a_response_are_read(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
+def test_only_usage_model_tier_and_id_of_a_response_are_read(collector: Collector) -> None:
     from tallystick.calls import begin
 
     read: set[str] = set()
@@ -129,7 +125,7 @@ def test_only_usage_model_tier_and_id_of_a_response_are_read(
         def __init__(self) -> None:
             self.__dict__.update(method="post", url="/chat/completions", json_data=dict(CHAT))
 
-    with capturing(monkeypatch, collector.dsn):
+    with capturing(collector.dsn):
         call = begin("openai", object(), Options())
         assert call is not None
         call.see(Members(provider_stub.completion()))

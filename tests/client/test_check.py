@@ -100,11 +100,9 @@ def test_a_host_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sentence.startswith("The host tallystick.invalid was not found. Check its spelling")
 
 
-def test_a_port_where_nothing_listens() -> None:
+def test_a_port_that_refuses_or_says_nothing() -> None:
     assert "refuses connections" in _sentence(refusing_dsn())
-
-
-def test_a_server_that_says_nothing() -> None:
+    # A server that says nothing.
     with Silent() as silent:
         assert "did not answer within 0.3 seconds" in _sentence(silent.dsn)
 

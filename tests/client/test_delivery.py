@@ -18,8 +18,8 @@ from tests.client.offline import capturing, record_calls
 from tests.worker.support.waiting import wait_until
 
 
-def test_a_flush_sends_what_waits(monkeypatch: pytest.MonkeyPatch, collector: Collector) -> None:
-    with capturing(monkeypatch, collector.dsn, tag="nightly"):
+def test_a_flush_sends_what_waits(collector: Collector) -> None:
+    with capturing(collector.dsn, tag="nightly"):
         record_calls(3)
         assert tallystick.flush(5)
         assert tallystick.flush(5)
@@ -41,10 +41,8 @@ def test_a_flush_sends_what_waits(monkeypatch: pytest.MonkeyPatch, collector: Co
     assert {record["tag"] for record in collector.records} == {"nightly"}
 
 
-def test_batches_hold_at_most_five_thousand(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
-    with capturing(monkeypatch, collector.dsn, max_queue=50_000):
+def test_batches_hold_at_most_five_thousand(collector: Collector) -> None:
+    with capturing(collector.dsn, max_queue=50_000):
         record_calls(12_000)
         assert tallystick.flush(20)
     assert sum(map(len, collector.batches)) == 12_000
@@ -54,20 +52,8 @@ def test_batches_hold_at_most_five_thousand(
     )
 
 
-def test_the_interval_sends_automatically(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
-    with capturing(monkeypatch, collector.dsn, flush_interval=0.05):
-        record_calls()
-        wait_until(lambda: collector.records, 10)
-        record_calls()
-        wait_until(lambda: len(collector.records) == 2, 10)
-
-
-def test_half_a_queue_does_not_wait_for_the_interval(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
-    with capturing(monkeypatch, collector.dsn, max_queue=100):
+def test_half_a_queue_does_not_wait_for_the_interval(collector: Collector) -> None:
+    with capturing(collector.dsn, max_queue=100):
         record_calls(49)
         time.sleep(0.2)
         assert not collector.records
@@ -78,7 +64,7 @@ def test_half_a_queue_does_not_wait_for_the_interval(
 def test_a_full_queue_drops_the_oldest_and_counts_them(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
-    with capturing(monkeypatch, collector.dsn, max_queue=100):
+    with capturing(collector.dsn, max_queue=100):
         current = capture.active
         assert current is not None
         with monkeypatch.context() as patch:
@@ -91,9 +77,9 @@ def test_a_full_queue_drops_the_oldest_and_counts_them(
 
 
 def test_a_dead_server_costs_its_records_and_says_nothing(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    with capturing(monkeypatch, refusing_dsn()):
+    with capturing(refusing_dsn()):
         record_calls(2)
         assert not tallystick.flush(5)
         stats = tallystick.stats()
@@ -106,9 +92,9 @@ def test_a_dead_server_costs_its_records_and_says_nothing(
 
 @pytest.mark.parametrize(("count", "records"), [(1, "1 record was"), (2, "2 records were")])
 def test_debug_says_what_was_dropped_and_why(
-    count: int, records: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    count: int, records: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Collector(422) as collector, capturing(monkeypatch, collector.dsn, debug=True):
+    with Collector(422) as collector, capturing(collector.dsn, debug=True):
         record_calls(count)
         tallystick.flush(5)
     assert caplog.messages == [f"{records} dropped: status 422"]
@@ -118,7 +104,7 @@ def test_a_flush_respects_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     # A busy machine may take longer for a flush than a program would wait for a service.
     monkeypatch.setattr(connection, "TIMEOUT_SECONDS", 60)
     monkeypatch.setattr(connection, "TOTAL_SECONDS", 60)
-    with Silent() as silent, capturing(monkeypatch, silent.dsn):
+    with Silent() as silent, capturing(silent.dsn):
         record_calls()
         before = time.monotonic()
         assert not tallystick.flush(0.2)
@@ -133,7 +119,7 @@ def test_many_threads_lose_and_duplicate_nothing(
     monkeypatch.setattr(connection, "TIMEOUT_SECONDS", 60)
     monkeypatch.setattr(connection, "TOTAL_SECONDS", 60)
     before = set(threading.enumerate())
-    with capturing(monkeypatch, collector.dsn, max_queue=100_000):
+    with capturing(collector.dsn, max_queue=100_000):
         threads = [threading.Thread(target=record_calls, args=(2_000,)) for _ in range(8)]
         for thread in threads:
             thread.start()
@@ -153,7 +139,7 @@ def test_a_thread_that_cannot_start_loses_records_and_no_more(
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    with capturing(monkeypatch, collector.dsn):
+    with capturing(collector.dsn):
         monkeypatch.setattr(threading.Thread, "start", refuse)
         assert not tallystick.record(model="m", prompt_tokens=1, completion_tokens=1)
         assert tallystick.record(model="m", prompt_tokens=1, completion_tokens=1)
@@ -163,7 +149,7 @@ def test_a_thread_that_cannot_start_loses_records_and_no_more(
 def test_a_sender_that_cannot_be_made_says_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, collector: Collector
 ) -> None:
-    with capturing(monkeypatch, collector.dsn, debug=True):
+    with capturing(collector.dsn, debug=True):
         current = capture.active
         assert current is not None
         monkeypatch.setattr(current.delivery, "_make_sender", lambda: 1 / 0)

@@ -13,7 +13,7 @@ from tests.client.collector import DEAD_DSN, Collector, Silent, refusing_dsn
 from tests.client.environments import ROOT, plain_environment, run
 from tests.client.programs import run_program, tags_of
 from tests.client.provider_stub import ProviderStub
-from tests.worker.support.promises import STRESS_SECONDS, Note, sampled
+from tests.worker.support.promises import sampled
 
 # The best counts, for what else the machine does holds up every program.
 TRIES = 6
@@ -143,24 +143,6 @@ def test_a_pool_that_terminates_its_workers_loses_nothing(
     program.write_text(POOL)
     run(sys.executable, str(program), way, SERVICE_DSN=collector.dsn)
     assert sorted(record["prompt_tokens"] for record in collector.records) == list(range(10))
-
-
-@pytest.mark.stress
-@pytest.mark.timeout(STRESS_SECONDS)
-@pytest.mark.parametrize("way", ["script", "fork", "spawn", "forkserver"])
-def test_every_record_of_a_terminated_process_arrives(way: str, tmp_path: Path, note: Note) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(POOL)
-    lost = 0
-    for _ in range(TERMINATIONS):
-        with Collector() as collector:
-            if way == "script":
-                _run_terminated("", collector)
-            else:
-                run(sys.executable, str(program), way, SERVICE_DSN=collector.dsn)
-        lost += 10 - len(collector.records)
-    note(f"records of a terminated process, {way}", TERMINATIONS * 10, lost)
-    assert lost == 0
 
 
 def test_an_exit_may_wait_for_as_long_as_the_program_allows(collector: Collector) -> None:

@@ -76,11 +76,7 @@ def capturing() -> Iterator[None]:
     All tests share it, because finding the functions to change takes as long as a test.
     """
     settings: dict[str, Any] = {"prefix_hash": True, "tag": "faults", "max_queue": 1}
-    with (
-        pytest.MonkeyPatch.context() as monkeypatch,
-        offline.capturing(monkeypatch, refusing_dsn(), **settings),
-        asking(),
-    ):
+    with offline.capturing(refusing_dsn(), **settings), asking():
         yield
 
 

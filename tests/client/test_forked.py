@@ -49,12 +49,10 @@ def test_libraries_that_fork_may_be_imported_later(collector: Collector) -> None
     assert tags_of(collector) == {"worker": 1}
 
 
-def test_turned_on_again_process_libraries_are_not_hooked_again(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
+def test_turned_on_again_process_libraries_are_not_hooked_again(collector: Collector) -> None:
     forks = []
     for _ in range(2):
-        with capturing(monkeypatch, collector.dsn):
+        with capturing(collector.dsn):
             forks.append(client._forks)
     assert forks[0] is forks[1]
 

@@ -14,7 +14,7 @@ from tallystick import hooks
 from tallystick.hooks import streams
 from tests.client import offline
 from tests.client.environments import LOCKS, environment_python, run
-from tests.client.matrix import ABSENT, CAPTURED
+from tests.client.matrix import CAPTURED
 from tests.client.offline import queued
 from tests.client.provider_stub import CHAT_COUNTS, CHAT_USAGE, MESSAGES_COUNTS
 from tests.client.styles import CLAUDE
@@ -34,20 +34,6 @@ def test_every_style_of_a_further_library_counts_once(library: str, note: Note) 
     assert wrong == []
     assert {record["provider"] for row in found["rows"] for record in row["records"]} == {library}
     note(f"call styles of {library}", len(found["rows"]), len(wrong))
-
-
-@pytest.mark.stress
-@pytest.mark.timeout(900)
-def test_every_style_of_an_older_anthropic_counts_once(note: Note) -> None:
-    python = environment_python(LOCKS / "others" / "older-helper.lock")
-    rows = json.loads(run(python, "-W", "ignore", "-m", "tests.client.matrix", "anthropic"))["rows"]
-    there = [row for row in rows if not row["verdict"].startswith(ABSENT)]
-    wrong = [
-        row for row in there if row["verdict"] != CAPTURED and "count_tokens" not in row["name"]
-    ]
-    assert wrong == []
-    assert {"anthropic messages.stream"} <= {row["name"] for row in there}
-    note("call styles of anthropic 0.42", len(there), len(wrong))
 
 
 class _Helper:

@@ -48,8 +48,8 @@ def provider() -> _Provider:
 
 
 @pytest.fixture
-def turned_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with capturing(monkeypatch, refusing_dsn(), include_usage=True):
+def turned_on() -> Iterator[None]:
+    with capturing(refusing_dsn(), include_usage=True):
         yield
 
 
@@ -216,9 +216,9 @@ def test_a_stream_that_is_left_early_is_closed_as_before(provider: _Provider) ->
     ],
 )
 def test_only_the_hosts_that_are_named_are_asked(
-    wanted: dict[str, Any], is_asked: bool, provider: _Provider, monkeypatch: pytest.MonkeyPatch
+    wanted: dict[str, Any], is_asked: bool, provider: _Provider
 ) -> None:
-    with capturing(monkeypatch, refusing_dsn(), **wanted):
+    with capturing(refusing_dsn(), **wanted):
         _iterate(_client(provider))
         assert [body.get("stream_options") for body in provider.seen] == [
             ADDED if is_asked else None

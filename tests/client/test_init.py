@@ -128,7 +128,7 @@ def test_http_to_another_machine_is_refused_with_one_warning(
     dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(client, "_has_warned", False)
-    with capturing(monkeypatch, dsn):
+    with capturing(dsn):
         tallystick.init()
         assert capture.active is None
     (warning,) = caplog.records
@@ -150,19 +150,16 @@ def test_http_to_another_machine_is_refused_with_one_warning(
     ],
 )
 def test_http_is_accepted_on_this_machine_or_if_it_is_allowed(
-    dsn: str,
-    options: dict[str, bool],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    dsn: str, options: dict[str, bool], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with capturing(monkeypatch, dsn, **options):
+    with capturing(dsn, **options):
         assert capture.active is not None
     assert not caplog.records
 
 
 @pytest.mark.parametrize("value", [None, 1, "yes", "True"])
-def test_only_true_allows_http(value: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    with capturing(monkeypatch, REMOTE[0], allow_http=value):
+def test_only_true_allows_http(value: object) -> None:
+    with capturing(REMOTE[0], allow_http=value):
         assert capture.active is None
 
 
@@ -196,7 +193,7 @@ def test_only_one_of_two_threads_turns_it_on(
         inside.set()
 
     monkeypatch.setattr("tallystick.hooks.install", install)
-    with capturing(monkeypatch, collector.dsn):
+    with capturing(collector.dsn):
         assert inside.is_set()
         assert made == [capture.active]
 
@@ -246,22 +243,17 @@ def test_after_closing_nothing_is_captured_until_the_next_init() -> None:
     ],
 )
 def test_tag_and_environment_are_cleaned_labels(
-    options: dict[str, str],
-    expected: tuple[str | None, str | None],
-    monkeypatch: pytest.MonkeyPatch,
-    collector: Collector,
+    options: dict[str, str], expected: tuple[str | None, str | None], collector: Collector
 ) -> None:
-    with capturing(monkeypatch, collector.dsn, **options):
+    with capturing(collector.dsn, **options):
         openai_client().chat.completions.create(**CHAT)
         (record,) = queued()
     assert (record.get("tag"), record.get("environment")) == expected
 
 
 @pytest.mark.parametrize("value", [None, "x", True, -5, float("nan"), float("inf"), 0, 1e30])
-def test_a_wrong_setting_is_not_used_and_stops_nothing(
-    value: object, monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
-    with capturing(monkeypatch, collector.dsn, flush_interval=value, max_queue=value):
+def test_a_wrong_setting_is_not_used_and_stops_nothing(value: object, collector: Collector) -> None:
+    with capturing(collector.dsn, flush_interval=value, max_queue=value):
         current = capture.active
         assert current is not None
         assert current.settings.flush_interval == client.FLUSH_INTERVAL_SECONDS
@@ -272,7 +264,7 @@ def test_an_init_that_fails_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, collector: Collector
 ) -> None:
     monkeypatch.setattr("tallystick.hooks.install", lambda: 1 / 0)
-    with capturing(monkeypatch, collector.dsn):
+    with capturing(collector.dsn):
         assert capture.active is None
         openai_client().chat.completions.create(**CHAT)
 
@@ -282,13 +274,11 @@ def test_a_library_that_moved_a_method_keeps_the_other_hooks(
 ) -> None:
     monkeypatch.delattr(anthropic._response, "BaseAPIResponse")
     monkeypatch.delattr(anthropic._base_client, "AsyncAPIClient")
-    with capturing(monkeypatch, collector.dsn):
+    with capturing(collector.dsn):
         assert hasattr(anthropic._base_client.SyncAPIClient.request, "__wrapped__")
 
 
-def test_no_thread_runs_before_the_first_call(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
+def test_no_thread_runs_before_the_first_call(collector: Collector) -> None:
     before = threading.active_count()
-    with capturing(monkeypatch, collector.dsn):
+    with capturing(collector.dsn):
         assert threading.active_count() == before

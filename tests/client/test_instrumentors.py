@@ -23,6 +23,8 @@ from tests.client.styles import CHAT, STREAMED, STYLES
 from tests.lazily import openai
 from tests.worker.support.promises import Note
 
+pytestmark = pytest.mark.usefixtures("captured")
+
 EVERYTHING: Final = LOCKS / "others" / "instrumentors.lock"
 TOOLS: Final = {
     "openinference": EVERYTHING,
@@ -99,7 +101,6 @@ def _client(wrapper: Any) -> Any:
     return Hooked(api_key="k", http_client=offline.openai_client()._client)
 
 
-@pytest.mark.usefixtures("captured")
 def test_a_client_class_that_another_tool_hooked_first_counts() -> None:
     client = _client(_in_a_proxy)
     client.chat.completions.create(**CHAT)
@@ -111,7 +112,6 @@ def test_a_client_class_that_another_tool_hooked_first_counts() -> None:
     assert tallystick.stats()["faults"] == 0
 
 
-@pytest.mark.usefixtures("captured")
 def test_an_asynchronous_class_that_another_tool_hooked_first_counts() -> None:
     class Hooked(openai.AsyncOpenAI):
         request: Any = wrapt.FunctionWrapper(_raw(openai.AsyncOpenAI.request), _through)
@@ -126,7 +126,6 @@ def test_an_asynchronous_class_that_another_tool_hooked_first_counts() -> None:
     assert len(queued()) == 1
 
 
-@pytest.mark.usefixtures("captured")
 def test_the_calls_of_a_subclass_that_calls_on_count_once_each() -> None:
     class Further(openai.OpenAI):
         def request(self, *args: Any, **kwargs: Any) -> Any:
@@ -158,7 +157,6 @@ def _library(hook: Callable[[type], None]) -> Any:
     return SyncAPIClient
 
 
-@pytest.mark.usefixtures("captured")
 def test_another_tools_wrapper_around_the_base_class_gets_its_object() -> None:
     def hook(kind: type) -> None:
         wrapt.wrap_function_wrapper(kind, "request", _through)
@@ -171,7 +169,6 @@ def _fail(*args: Any) -> None:
     raise LookupError
 
 
-@pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("broken", ["get", "set"])
 def test_a_nested_call_that_cannot_be_noted_is_made(
     broken: str, monkeypatch: pytest.MonkeyPatch

@@ -39,7 +39,7 @@ def test_headers_that_other_tools_add_to_every_request_are_not_sent(
 
     monkeypatch.setattr(http.client.HTTPConnection, "putrequest", putrequest)
     monkeypatch.setattr(urllib.request.OpenerDirector, "open", None)
-    with capturing(monkeypatch, collector.dsn):
+    with capturing(collector.dsn):
         record_calls()
         assert tallystick.flush(5)
     (request,) = collector.requests
@@ -139,7 +139,7 @@ def test_the_sending_thread_does_not_inherit_the_context_of_a_call(
     monkeypatch.setattr(threading.Thread, "start", start_with_context)
     token = _baggage.set("user.id=7")
     try:
-        with capturing(monkeypatch, collector.dsn):
+        with capturing(collector.dsn):
             record_calls()
             assert tallystick.flush(5)
     finally:
@@ -150,7 +150,7 @@ def test_the_sending_thread_does_not_inherit_the_context_of_a_call(
 def test_a_server_that_dribbles_is_left_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte arrives long before the timeout of a read, so only a total limit ends it."""
     monkeypatch.setattr(connection, "TOTAL_SECONDS", 0.5)
-    with _Dribbling() as server, capturing(monkeypatch, server.dsn):
+    with _Dribbling() as server, capturing(server.dsn):
         record_calls()
         began = time.monotonic()
         tallystick.flush(60)
@@ -163,7 +163,7 @@ def test_a_proxy_gets_the_credentials_of_its_address(
 ) -> None:
     monkeypatch.setenv("http_proxy", collector.url.replace("http://", "http://me:pa%20ss@"))
     monkeypatch.setenv("no_proxy", "localhost")
-    with capturing(monkeypatch, "http://ik_test@tallystick.invalid", allow_http=True):
+    with capturing("http://ik_test@tallystick.invalid", allow_http=True):
         record_calls()
         assert tallystick.flush(5)
     assert collector.requests[0]["Proxy-Authorization"] == "Basic bWU6cGEgc3M="
@@ -174,7 +174,7 @@ def test_https_goes_through_a_tunnel_of_the_proxy(monkeypatch: pytest.MonkeyPatc
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         monkeypatch.setenv("https_proxy", f"http://me:secret@127.0.0.1:{proxy.getsockname()[1]}")
         monkeypatch.setenv("no_proxy", "localhost")
-        with capturing(monkeypatch, "https://ik_test@tallystick.invalid"):
+        with capturing("https://ik_test@tallystick.invalid"):
             record_calls()
             tallystick.flush(0)
             tunnel, _ = proxy.accept()

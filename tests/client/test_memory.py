@@ -14,6 +14,8 @@ from tests.client import offline
 from tests.client.styles import CHAT, STREAMED
 from tests.worker.support.promises import Note, at_a_twentieth, scaled
 
+pytestmark = pytest.mark.usefixtures("captured")
+
 CALLS = 1_000_000
 ALLOWED_KB = 2_048
 ROUNDS = 3
@@ -36,7 +38,6 @@ def _growth_kb(work: Callable[[], None]) -> int:
     return _resident_kb() - before
 
 
-@pytest.mark.usefixtures("captured")
 @at_a_twentieth
 def test_memory_is_flat(share: float, note: Note) -> None:
     """The hooks see the same answer over and over: making a million would take an hour."""
@@ -65,7 +66,6 @@ def test_memory_is_flat(share: float, note: Note) -> None:
     note("calls of which memory stays flat", calls, int(leaks))
 
 
-@pytest.mark.usefixtures("captured")
 def test_abandoned_streams_leave_nothing() -> None:
     client = offline.openai_client()
     for _ in range(50):
@@ -77,7 +77,6 @@ def test_abandoned_streams_leave_nothing() -> None:
     assert current.open_streams == {}
 
 
-@pytest.mark.usefixtures("captured")
 def test_paths_that_a_program_makes_up_are_not_kept() -> None:
     current = capture.active
     assert current is not None

@@ -52,7 +52,7 @@ def test_an_answer_can_be_dumped_copied_and_pickled() -> None:
     assert "tallystick" not in answer.model_dump_json()
 
 
-def test_a_streams_methods_work() -> None:
+def test_streams_keep_their_methods() -> None:
     stream = offline.openai_client().chat.completions.create(**STREAMED)
     assert next(stream).object == "chat.completion.chunk"
     assert iter(stream) is not None
@@ -60,9 +60,7 @@ def test_a_streams_methods_work() -> None:
         assert entered is stream
     stream.close()
     assert stream.response.is_closed
-
-
-def test_the_iterator_keeps_its_other_methods() -> None:
+    # The iterator keeps its other methods.
     stream = offline.openai_client().chat.completions.create(**STREAMED)
     next(stream)
     assert inspect.isgenerator(stream._iterator)
@@ -195,7 +193,7 @@ def test_a_cancelled_stream_counts_once_and_is_cancelled() -> None:
     assert len(queued()) == 1
 
 
-def test_the_hooked_methods_look_as_before() -> None:
+def test_the_hooked_methods_and_exceptions_are_the_librarys_own() -> None:
     for library in (openai, anthropic):
         sync = library._base_client.SyncAPIClient.request
         asynchronous = library._base_client.AsyncAPIClient.request
@@ -203,9 +201,7 @@ def test_the_hooked_methods_look_as_before() -> None:
         assert "cast_to" in inspect.signature(sync).parameters
         assert inspect.iscoroutinefunction(asynchronous)
         assert not inspect.iscoroutinefunction(sync)
-
-
-def test_exceptions_are_the_librarys_own() -> None:
+    # Exceptions are the librarys own.
     client = offline.openai_client.__wrapped__(lambda request: httpx2.Response(429))
     with pytest.raises(openai.RateLimitError) as raised:
         client.chat.completions.create(**CHAT)

@@ -70,10 +70,8 @@ def test_an_asynchronous_stream_that_is_closed_counts_though_it_is_kept() -> Non
     offline.run(ask())
 
 
-def test_closing_counts_the_streams_that_are_open(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
-    with capturing(monkeypatch, collector.dsn):
+def test_closing_counts_the_streams_that_are_open(collector: Collector) -> None:
+    with capturing(collector.dsn):
         stream = offline.anthropic_client().messages.create(**CLAUDE, stream=True)
         next(stream)
         tallystick.close(5)

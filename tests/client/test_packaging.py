@@ -88,13 +88,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return wheel
 
 
-def test_it_needs_nothing_but_python() -> None:
+def test_it_needs_nothing_but_python_and_has_one_version() -> None:
     assert PROJECT["project"]["dependencies"] == []
     assert PROJECT["project"]["requires-python"] == ">=3.9"
     assert PROJECT["project"]["name"] == "tallystick"
-
-
-def test_the_version_is_defined_once() -> None:
+    # The version is defined once.
     assert PROJECT["project"]["version"] == tallystick.__version__
 
 

@@ -29,13 +29,11 @@ def test_a_post_counts_however_it_is_written(method: str) -> None:
     assert begin("openai", object(), asked) is not None
 
 
-def test_memory_of_models_is_bounded() -> None:
+def test_memory_is_bounded() -> None:
     for number in range(1_000):
         calls._clean_model(f"model {number}")
     assert len(calls._models) <= 256
-
-
-def test_memory_of_answers_is_bounded() -> None:
+    # Memory of answers is bounded.
     for number in range(1_000):
         answers._kind_of(type(f"Answer{number}", (), {}))
     assert len(answers._kinds) <= 256
@@ -48,16 +46,14 @@ def test_text_in_the_result_of_a_tool_is_hashed() -> None:
     assert hash_prefixes({"messages": {"parts": [{"text": "a"}]}}) == hash_prefixes({"prompt": "a"})
 
 
-def test_a_response_that_is_awaited_is_counted() -> None:
+def test_a_response_that_is_awaited_is_counted_and_lets_no_other_count() -> None:
     background = Background()
     background.expect(None, 1_000.0)
     assert not background.is_new("resp_of_yesterday", has_usage=True, created_at=0)
     assert not background.is_new("resp_of_any_time", has_usage=True)
     assert background.is_new("resp_1", has_usage=True, created_at=1_002)
     assert not background.is_new("resp_2", has_usage=True, created_at=1_003)
-
-
-def test_a_pending_response_lets_no_other_count() -> None:
+    # A pending response lets no other count.
     background = Background()
     background.expect("resp_1", 1_000.0)
     assert not background.is_new("resp_2", has_usage=True)
@@ -168,20 +164,12 @@ def test_usages_read_in_few_steps_are_read_as_all_others(
         (
             {
                 "cache_creation_input_tokens": 5,
-                "cache_creation": {
-                    "ephemeral_5m_input_tokens": 1,
-                    "ephemeral_1h_input_tokens": 4,
-                },
+                "cache_creation": {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 4},
             },
             True,
         ),
         (
-            {
-                "cache_creation": {
-                    "ephemeral_5m_input_tokens": 1,
-                    "ephemeral_1h_input_tokens": 4,
-                }
-            },
+            {"cache_creation": {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 4}},
             False,
         ),
         ({"output_tokens_details": {"thinking_tokens": 2}}, True),

@@ -112,34 +112,32 @@ def test_the_host_names_the_provider(host: object, label: str) -> None:
     assert providers.provider_of(client, "openai") == label
 
 
-def test_a_program_names_the_provider_behind_its_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_names_the_provider_behind_its_gateway() -> None:
     named = {"LLM.example.com": "azure", "api.openai.com": "groq", "x.example.com": "Not a label"}
     client = SimpleNamespace(_base_url=SimpleNamespace(host="llm.example.com"))
-    with capturing(monkeypatch, "http://ik_test@127.0.0.1:9", providers=named):
+    with capturing("http://ik_test@127.0.0.1:9", providers=named):
         assert providers.provider_of(client, "openai") == "azure"
-    with capturing(monkeypatch, "http://ik_test@127.0.0.1:9"):
+    with capturing("http://ik_test@127.0.0.1:9"):
         fresh = SimpleNamespace(_base_url=SimpleNamespace(host="llm.example.com"))
         assert providers.provider_of(fresh, "openai") == "openai"
 
 
-def test_a_client_with_another_base_url_has_another_provider() -> None:
+def test_the_client_and_its_class_name_the_provider() -> None:
     client = openai.OpenAI(api_key="k")
     assert providers.provider_of(client, "openai") == "openai"
     client.base_url = "https://api.groq.com/openai/v1"
     for _ in range(2):
         assert providers.provider_of(client, "openai") == "groq"
     assert providers.provider_of(client.copy(base_url="https://api.x.ai/v1"), "openai") == "x-ai"
+    # Every provider of the client has prices.
+    known = {provider.id for provider in get_snapshot().providers}
+    assert {label for _, label in providers._CLASS_WORDS + providers._HOST_ENDINGS} <= known
 
 
 def test_the_class_names_the_provider() -> None:
     for name, label in (("AzureOpenAI", "azure"), ("AsyncAnthropicBedrock", "aws")):
         client = type("Mine", (type(name, (), {}),), {})()
         assert providers.provider_of(client, "openai") == label
-
-
-def test_every_provider_of_the_client_has_prices() -> None:
-    known = {provider.id for provider in get_snapshot().providers}
-    assert {label for _, label in providers._CLASS_WORDS + providers._HOST_ENDINGS} <= known
 
 
 @pytest.mark.usefixtures("captured")

@@ -43,8 +43,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
-def test_a_batch_is_posted_again_with_its_key(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
-    with Recovering(status) as collector, capturing(monkeypatch, collector.dsn, retry=True):
+def test_a_batch_is_posted_again_with_its_key(status: int) -> None:
+    with Recovering(status) as collector, capturing(collector.dsn, retry=True):
         record_calls(3)
         assert tallystick.flush(5)
         stats = tallystick.stats()
@@ -54,8 +54,8 @@ def test_a_batch_is_posted_again_with_its_key(monkeypatch: pytest.MonkeyPatch, s
     assert stats["last_error"] is None
 
 
-def test_it_is_posted_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Recovering(503, 502) as collector, capturing(monkeypatch, collector.dsn, retry=True):
+def test_it_is_posted_twice_at_most() -> None:
+    with Recovering(503, 502) as collector, capturing(collector.dsn, retry=True):
         record_calls()
         assert not tallystick.flush(5)
         assert tallystick.stats()["dropped_by_reason"] == {"status 502": 1}
@@ -63,18 +63,16 @@ def test_it_is_posted_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 400, 401, 402, 404, 413, 422])
-def test_an_answer_that_stays_the_same_is_not_asked_for_again(
-    monkeypatch: pytest.MonkeyPatch, status: int
-) -> None:
-    with Collector(status) as collector, capturing(monkeypatch, collector.dsn, retry=True):
+def test_an_answer_that_stays_the_same_is_not_asked_for_again(status: int) -> None:
+    with Collector(status) as collector, capturing(collector.dsn, retry=True):
         record_calls()
         assert not tallystick.flush(5)
     assert len(collector.requests) == (2 if status == 404 else 1)  # 404: of the other version
 
 
-def test_it_waits_as_long_as_the_service_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_waits_as_long_as_the_service_says() -> None:
     headers = {"Retry-After": "1"}
-    with Recovering(429, headers=headers) as slow, capturing(monkeypatch, slow.dsn, retry=True):
+    with Recovering(429, headers=headers) as slow, capturing(slow.dsn, retry=True):
         record_calls()
         before = time.monotonic()
         assert tallystick.flush(60)
@@ -82,9 +80,9 @@ def test_it_waits_as_long_as_the_service_says(monkeypatch: pytest.MonkeyPatch) -
     assert len(slow.requests) == 2
 
 
-def test_it_does_not_wait_longer_than_a_batch_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_does_not_wait_longer_than_a_batch_may_take() -> None:
     headers = {"Retry-After": "60"}
-    with Recovering(503, headers=headers) as busy, capturing(monkeypatch, busy.dsn, retry=True):
+    with Recovering(503, headers=headers) as busy, capturing(busy.dsn, retry=True):
         record_calls()
         before = time.monotonic()
         assert not tallystick.flush(60)
@@ -99,16 +97,16 @@ def test_both_attempts_share_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(connection, "TOTAL_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         dsn = f"http://ik_test@127.0.0.1:{silent.getsockname()[1]}"
-        with capturing(monkeypatch, dsn, retry=True):
+        with capturing(dsn, retry=True):
             record_calls()
             before = time.monotonic()
             assert not tallystick.flush(60)
             assert time.monotonic() - before < 30
 
 
-def test_a_connection_that_breaks_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_breaks_is_tried_again() -> None:
     """The service may have accepted the batch: it recognizes the key."""
-    with Recovering(BROKEN) as collector, capturing(monkeypatch, collector.dsn, retry=True):
+    with Recovering(BROKEN) as collector, capturing(collector.dsn, retry=True):
         record_calls()
         assert tallystick.flush(5)
     first, second = collector.requests
@@ -116,15 +114,15 @@ def test_a_connection_that_breaks_is_tried_again(monkeypatch: pytest.MonkeyPatch
     assert len(collector.records) == 1
 
 
-def test_a_network_that_is_gone_drops_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    with capturing(monkeypatch, refusing_dsn(), retry=True):
+def test_a_network_that_is_gone_drops_the_batch() -> None:
+    with capturing(refusing_dsn(), retry=True):
         record_calls(2)
         assert not tallystick.flush(5)
         assert tallystick.stats()["dropped_by_reason"] == {"ConnectionRefusedError": 2}
 
 
-def test_by_default_nothing_is_posted_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Recovering(503) as collector, capturing(monkeypatch, collector.dsn):
+def test_by_default_nothing_is_posted_again() -> None:
+    with Recovering(503) as collector, capturing(collector.dsn):
         record_calls()
         assert not tallystick.flush(5)
     assert len(collector.requests) == 1

@@ -25,10 +25,8 @@ from tests.client.environments import run
 from tests.client.offline import capturing, record_calls
 
 
-def test_a_batch_is_posted_as_the_service_wants_it(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
-    with capturing(monkeypatch, collector.dsn):
+def test_a_batch_is_posted_as_the_service_wants_it(collector: Collector) -> None:
+    with capturing(collector.dsn):
         record_calls()
         tallystick.flush(5)
     (request,) = collector.requests
@@ -42,10 +40,8 @@ def test_a_batch_is_posted_as_the_service_wants_it(
 
 
 @pytest.mark.parametrize(("status", "seconds"), [(401, 600), (402, 600)])
-def test_a_refused_key_pauses_sending(
-    monkeypatch: pytest.MonkeyPatch, status: int, seconds: float
-) -> None:
-    with Collector(status) as collector, capturing(monkeypatch, collector.dsn):
+def test_a_refused_key_pauses_sending(status: int, seconds: float) -> None:
+    with Collector(status) as collector, capturing(collector.dsn):
         _check_pause(collector, seconds)
 
 
@@ -60,17 +56,15 @@ def test_a_refused_key_pauses_sending(
         ({"Retry-After": "999999999"}, 3_600),
     ],
 )
-def test_a_rate_limit_drops_records(
-    monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], seconds: float
-) -> None:
-    with Collector(429, headers) as collector, capturing(monkeypatch, collector.dsn):
+def test_a_rate_limit_drops_records(headers: dict[str, str], seconds: float) -> None:
+    with Collector(429, headers) as collector, capturing(collector.dsn):
         _check_pause(collector, seconds)
 
 
-def test_a_limit_may_name_a_date(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_may_name_a_date() -> None:
     in_five_minutes = format_datetime(datetime.now(UTC) + timedelta(seconds=301), usegmt=True)
     headers = {"Retry-After": in_five_minutes}
-    with Collector(429, headers) as collector, capturing(monkeypatch, collector.dsn):
+    with Collector(429, headers) as collector, capturing(collector.dsn):
         _check_pause(collector, 301)
 
 
@@ -95,11 +89,9 @@ def _check_pause(collector: Collector, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 413, 422, 500, 502, 301, 307])
-def test_rejected_batches_are_not_retried(
-    monkeypatch: pytest.MonkeyPatch, status: int, collector: Collector
-) -> None:
+def test_rejected_batches_are_not_retried(status: int, collector: Collector) -> None:
     with Collector(status, {"Location": collector.url}) as refusing:
-        with capturing(monkeypatch, refusing.dsn):
+        with capturing(refusing.dsn):
             record_calls(2)
             assert not tallystick.flush(5)
             assert tallystick.stats()["dropped_by_reason"] == {f"status {status}": 2}
@@ -108,9 +100,7 @@ def test_rejected_batches_are_not_retried(
     assert collector.requests == []  # the key went nowhere else
 
 
-def test_the_body_is_what_the_service_unpacks(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
+def test_the_body_is_what_the_service_unpacks(collector: Collector) -> None:
     body, digest = sending._pack(['{"a":1}'] * 450)
     whole = gzip.decompress(body)
     assert json.loads(whole) == {"records": [{"a": 1}] * 450}
@@ -163,7 +153,7 @@ def test_a_proxy_that_the_environment_names_is_used(
 ) -> None:
     monkeypatch.setenv("http_proxy", collector.url)
     monkeypatch.setenv("no_proxy", "localhost")
-    with capturing(monkeypatch, "http://ik_test@tallystick.invalid", allow_http=True):
+    with capturing("http://ik_test@tallystick.invalid", allow_http=True):
         record_calls()
         assert tallystick.flush(5)
     assert collector.requests[0]["path"] == "http://tallystick.invalid/api/v2/ingest"

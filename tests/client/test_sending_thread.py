@@ -20,10 +20,8 @@ from tests.client.test_sending import _check_pause
 from tests.worker.support.waiting import wait_until
 
 
-def test_hooked_calls_are_sent_automatically(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
-    with capturing(monkeypatch, collector.dsn, flush_interval=0.05):
+def test_hooked_calls_are_sent_automatically(collector: Collector) -> None:
+    with capturing(collector.dsn, flush_interval=0.05):
         offline.openai_client().chat.completions.create(**CHAT)
         wait_until(lambda: collector.records, 10)
 
@@ -47,22 +45,20 @@ def test_between_two_intervals_the_thread_sleeps() -> None:
 def test_a_server_that_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert connection.TIMEOUT_SECONDS <= 5
     monkeypatch.setattr(connection, "TIMEOUT_SECONDS", 0.1)
-    with Silent() as silent, capturing(monkeypatch, silent.dsn):
+    with Silent() as silent, capturing(silent.dsn):
         record_calls()
         assert not tallystick.flush(10)
         assert tallystick.stats()["dropped_by_reason"] == {"TimeoutError": 1}
 
 
-def test_a_server_that_is_overloaded_may_ask_for_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_overloaded_may_ask_for_a_pause() -> None:
     overloaded = Collector(503, {"Retry-After": "120"})
-    with overloaded as collector, capturing(monkeypatch, collector.dsn):
+    with overloaded as collector, capturing(collector.dsn):
         _check_pause(collector, 120)
 
 
-def test_an_invalid_record_does_not_drop_others(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
-    with capturing(monkeypatch, collector.dsn):
+def test_an_invalid_record_does_not_drop_others(collector: Collector) -> None:
+    with capturing(collector.dsn):
         current = capture.active
         assert current is not None
         current.delivery.put(RECORD._replace(model=""))
@@ -94,9 +90,9 @@ def test_a_flush_that_comes_as_the_thread_ends_is_answered() -> None:
 
 @pytest.mark.parametrize("timeout", [1e12, float("inf"), None])
 def test_a_flush_without_timeout_waits_until_everything_is_sent(
-    timeout: float | None, monkeypatch: pytest.MonkeyPatch, collector: Collector
+    timeout: float | None, collector: Collector
 ) -> None:
-    with capturing(monkeypatch, collector.dsn):
+    with capturing(collector.dsn):
         record_calls()
         assert tallystick.flush(timeout)
     assert len(collector.records) == 1
@@ -108,7 +104,7 @@ def test_processes_that_are_started_together_do_not_send_together(
     intervals = set()
     for number in range(10):
         monkeypatch.setattr("os.getpid", lambda number=number: number)
-        with capturing(monkeypatch, collector.dsn):
+        with capturing(collector.dsn):
             assert capture.active is not None
             intervals.add(capture.active.delivery._interval)
     assert len(intervals) == 10

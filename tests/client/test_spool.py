@@ -77,10 +77,8 @@ def _lines(folder: Path) -> list[str]:
     return [line for file in _files(folder) for line in file.read_text().splitlines()]
 
 
-def test_records_are_on_disk_until_they_are_accepted(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector, folder: Path
-) -> None:
-    with capturing(monkeypatch, collector.dsn, spool=folder, tag="nightly"):
+def test_records_are_on_disk_until_they_are_accepted(collector: Collector, folder: Path) -> None:
+    with capturing(collector.dsn, spool=folder, tag="nightly"):
         record_calls(3)
         wait_until(lambda: len(_lines(folder)) == 3, 10)
         assert {oct(file.stat().st_mode & 0o777) for file in _files(folder)} == {"0o600"}
@@ -97,10 +95,8 @@ def test_records_are_on_disk_until_they_are_accepted(
 
 
 @pytest.mark.parametrize("status", [401, 402, 404, 429, 503])
-def test_a_failure_that_may_pass_leaves_them_for_later(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, status: int
-) -> None:
-    with Once(status) as collector, capturing(monkeypatch, collector.dsn, spool=folder):
+def test_a_failure_that_may_pass_leaves_them_for_later(folder: Path, status: int) -> None:
+    with Once(status) as collector, capturing(collector.dsn, spool=folder):
         record_calls(2)
         assert not tallystick.flush(5)
         stats = tallystick.stats()
@@ -122,20 +118,20 @@ def test_a_failure_that_may_pass_leaves_them_for_later(
     assert _files(folder) == []
 
 
-def test_a_batch_that_is_refused_is_dropped(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    with Collector(422) as collector, capturing(monkeypatch, collector.dsn, spool=folder):
+def test_a_batch_that_is_refused_is_dropped(folder: Path) -> None:
+    with Collector(422) as collector, capturing(collector.dsn, spool=folder):
         record_calls(2)
         assert not tallystick.flush(5)
         assert tallystick.stats()["dropped_by_reason"] == {"status 422": 2}
     assert _files(folder) == []
 
 
-def test_the_next_start_sends_what_is_left(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    with capturing(monkeypatch, refusing_dsn(), spool=folder):
+def test_the_next_start_sends_what_is_left(folder: Path) -> None:
+    with capturing(refusing_dsn(), spool=folder):
         record_calls(4)
         assert not tallystick.flush(5)
     often = {"spool": folder, "flush_interval": 0.1}  # the last client may still have it locked
-    with Once() as collector, capturing(monkeypatch, collector.dsn, **often):
+    with Once() as collector, capturing(collector.dsn, **often):
         wait_until(lambda: tallystick.stats()["recovered"] == 4, 10)
         assert (tallystick.stats()["captured"], tallystick.stats()["sent"]) == (0, 0)
     assert collector.counts() == dict.fromkeys(range(4), 1)
@@ -172,28 +168,24 @@ def test_what_an_exit_has_no_time_for_is_on_disk(
         "\xff\xfe\n",
     ],
 )
-def test_damaged_lines_are_skipped(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector, folder: Path, damage: str
-) -> None:
+def test_damaged_lines_are_skipped(collector: Collector, folder: Path, damage: str) -> None:
     folder.mkdir()
     (folder / "1.records").write_bytes(f"{LINE}\n{damage}".encode("latin-1"))
     (folder / "2.records").write_bytes(damage.encode("latin-1"))
     (folder / "3.records").write_bytes(b"")
-    with capturing(monkeypatch, collector.dsn, spool=folder):
+    with capturing(collector.dsn, spool=folder):
         wait_until(lambda: not _files(folder), 10)
     assert collector.records == [json.loads(LINE)]
     assert b"canary" not in collector.bytes
 
 
-def test_an_older_service_gets_the_first_version(
-    monkeypatch: pytest.MonkeyPatch, folder: Path
-) -> None:
-    with capturing(monkeypatch, refusing_dsn(), spool=folder, environment="production"):
+def test_an_older_service_gets_the_first_version(folder: Path) -> None:
+    with capturing(refusing_dsn(), spool=folder, environment="production"):
         record_calls(1)
         tallystick.flush(5)
     with Collector() as collector:
         collector.missing = {"/api/v2/ingest"}
-        with capturing(monkeypatch, collector.dsn, spool=folder, flush_interval=0.1):
+        with capturing(collector.dsn, spool=folder, flush_interval=0.1):
             wait_until(lambda: tallystick.stats()["recovered"], 10)
     assert collector.records[-1]["tag"] == "production"
     assert "environment" not in collector.records[-1]
@@ -206,7 +198,7 @@ def test_the_folder_is_bounded_and_loses_its_oldest_first(
     folder.mkdir()
     for number in range(4):
         (folder / f"{number}.records").write_text(f"{LINE}\n" * 5)
-    with Silent() as silent, capturing(monkeypatch, silent.dsn, spool=folder):
+    with Silent() as silent, capturing(silent.dsn, spool=folder):
         record_calls(15)
         wait_until(lambda: len(_lines(folder)) > 15, 10)
         assert sum(file.stat().st_size for file in _files(folder)) <= 3_000
@@ -216,7 +208,7 @@ def test_a_disk_that_is_full_loses_nothing_while_the_process_lives(
     monkeypatch: pytest.MonkeyPatch, collector: Collector, folder: Path
 ) -> None:
     monkeypatch.setattr(spools, "MAX_BYTES", 100)
-    with capturing(monkeypatch, collector.dsn, spool=folder):
+    with capturing(collector.dsn, spool=folder):
         record_calls(7)
         wait_until(lambda: tallystick.stats()["queued"] == 7, 10)
         assert tallystick.flush(5)
@@ -224,10 +216,8 @@ def test_a_disk_that_is_full_loses_nothing_while_the_process_lives(
     assert len(collector.records) == 7
 
 
-def test_a_folder_that_is_removed_does_not_stop_sending(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector, folder: Path
-) -> None:
-    with capturing(monkeypatch, collector.dsn, spool=folder):
+def test_a_folder_that_is_removed_does_not_stop_sending(collector: Collector, folder: Path) -> None:
+    with capturing(collector.dsn, spool=folder):
         record_calls(2)
         assert tallystick.flush(5)
         shutil.rmtree(folder)
@@ -238,13 +228,10 @@ def test_a_folder_that_is_removed_does_not_stop_sending(
 
 
 def test_a_folder_that_cannot_be_used_is_said_once(
-    monkeypatch: pytest.MonkeyPatch,
-    collector: Collector,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    collector: Collector, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    with capturing(monkeypatch, collector.dsn, spool=tmp_path / "file"):
+    with capturing(collector.dsn, spool=tmp_path / "file"):
         record_calls(1)
         assert tallystick.flush(5)
     assert caplog.messages == [
@@ -263,7 +250,7 @@ def test_a_disk_without_file_locks_has_no_spool(
     """Such as a network disk; the locks of a process would not keep others out."""
     monkeypatch.setattr(fcntl, "flock", _fail(number))
     name = errno.errorcode[number]
-    with capturing(monkeypatch, collector.dsn, spool=folder):
+    with capturing(collector.dsn, spool=folder):
         record_calls(2)
         assert tallystick.flush(5)
         assert (tallystick.stats()["sent"], tallystick.stats()["spool_error"]) == (2, name)
@@ -276,7 +263,7 @@ def test_a_disk_without_file_locks_has_no_spool(
 def test_locks_that_fail_later_stop_nothing(
     monkeypatch: pytest.MonkeyPatch, collector: Collector, folder: Path
 ) -> None:
-    with capturing(monkeypatch, collector.dsn, spool=folder):
+    with capturing(collector.dsn, spool=folder):
         monkeypatch.setattr(fcntl, "flock", _fail(errno.ENOLCK))
         record_calls(2)
         assert tallystick.flush(5)
@@ -303,7 +290,7 @@ def test_segments_that_cannot_be_removed_are_sent_once_by_a_process(
     spool = Spool(str(folder))
     monkeypatch.setattr(Spool, "_try_locks", lambda spool: None)
     monkeypatch.setattr(os, "unlink", _fail(errno.EACCES))
-    with capturing(monkeypatch, collector.dsn, **often):
+    with capturing(collector.dsn, **often):
         wait_until(lambda: tallystick.stats()["recovered"] == 1, 10)
         record_calls(1)
         assert tallystick.flush(5)
@@ -315,7 +302,7 @@ def test_segments_that_cannot_be_removed_are_sent_once_by_a_process(
 def test_a_writer_that_fails_is_counted(
     monkeypatch: pytest.MonkeyPatch, collector: Collector, folder: Path
 ) -> None:
-    with capturing(monkeypatch, collector.dsn, spool=folder):
+    with capturing(collector.dsn, spool=folder):
         current = capture.active
         assert current is not None
         monkeypatch.setattr(current.delivery, "_write_lines", _fail(errno.EIO))
@@ -342,7 +329,7 @@ def test_counters_change_under_their_lock(
             unlocked.append(name)
         object.__setattr__(delivery, name, value)
 
-    with capturing(monkeypatch, collector.dsn, spool=folder):
+    with capturing(collector.dsn, spool=folder):
         monkeypatch.setattr(spooled.SpooledDelivery, "__setattr__", store, raising=False)
         for status in (503, 422, 201):
             collector.status = status
@@ -434,10 +421,8 @@ def _start(collector: Collector, folder: Path, number: int) -> subprocess.Popen[
     return process
 
 
-def test_a_forked_process_has_segments_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector, folder: Path
-) -> None:
-    with capturing(monkeypatch, collector.dsn, spool=folder):
+def test_a_forked_process_has_segments_of_its_own(collector: Collector, folder: Path) -> None:
+    with capturing(collector.dsn, spool=folder):
         record_calls(2)
         wait_until(lambda: len(_lines(folder)) == 2, 10)
         current = capture.active

@@ -90,8 +90,7 @@ def test_a_stream_that_fails_on_the_way_is_an_error() -> None:
         list(offline.anthropic_client(break_off).messages.create(**CLAUDE, stream=True))
     assert statuses() == ["error"]
 
-
-def test_an_asynchronous_stream_that_fails_on_the_way_is_an_error() -> None:
+    # An asynchronous stream that fails on the way is an error.
     async def ask() -> None:
         client = offline.async_anthropic_client(break_off)
         async for _ in await client.messages.create(**CLAUDE, stream=True):

@@ -15,22 +15,18 @@ from tests.client.offline import queued
 from tests.client.styles import CHAT, CLAUDE
 
 
-def test_the_innermost_tag_counts() -> None:
+def test_the_innermost_tag_counts_and_an_exception_leaves_it() -> None:
     assert current_tag() is None
     with tallystick.tag("outer"):
         with tallystick.tag("inner"):
             assert current_tag() == "inner"
         assert current_tag() == "outer"
     assert current_tag() is None
-
-
-def test_an_exception_leaves_the_tag() -> None:
+    # An exception leaves the tag.
     with pytest.raises(ZeroDivisionError), tallystick.tag("x"):
         raise ZeroDivisionError
     assert current_tag() is None
-
-
-def test_a_tag_is_cleaned_and_cut() -> None:
+    # A tag is cleaned and cut.
     with tallystick.tag("a\x00" + "b" * 200):
         assert current_tag() == "a" + "b" * 119
     with tallystick.tag(None):
@@ -166,8 +162,8 @@ def test_a_stream_has_the_tag_of_its_request() -> None:
     assert record["tag"] == "asked"
 
 
-def test_a_tag_overrides_the_arguments_of_init(monkeypatch: pytest.MonkeyPatch) -> None:
-    with offline.capturing(monkeypatch, "http://ik_x@127.0.0.1:9", tag="default"):
+def test_a_tag_overrides_the_arguments_of_init() -> None:
+    with offline.capturing("http://ik_x@127.0.0.1:9", tag="default"):
         offline.openai_client().chat.completions.create(**CHAT)
         with tallystick.tag("own"):
             offline.openai_client().chat.completions.create(**CHAT)

@@ -162,10 +162,7 @@ CALLS: Final[dict[str, Callable[[], Any]]] = {
 def ways() -> dict[str, dict[str, Json]]:
     """The record of each exchange by each way, some seconds apart, as clocks and exports differ."""
     found = _from_traces()
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        offline.capturing(patch, "file:///dev/null", flush_interval=600),
-    ):
+    with offline.capturing("file:///dev/null", flush_interval=600):
         for name, call in CALLS.items():
             call()
             (found[name],) = queued()

@@ -54,13 +54,11 @@ store.write_text(json.dumps(comments))
 """
 
 
-def test_it_is_valid_by_the_published_schema() -> None:
+def test_it_is_valid_and_no_input_becomes_a_part_of_a_script() -> None:
     schema = find_schema("github-actions")
     assert find_errors(ACTION, schema) == []
     assert find_errors(ACTION | {"runs": ACTION["runs"] | {"using": "composed"}}, schema) != []
-
-
-def test_no_input_becomes_a_part_of_a_script() -> None:
+    # No input becomes a part of a script.
     for name, step in STEPS.items():
         assert "${{" not in step["run"], name
         subprocess.run(["bash", "-n"], input=step["run"], text=True, check=True)

@@ -93,7 +93,7 @@ def _schema(schemas: dict[str, Any], version: str, kind: str) -> Any:
     raise AssertionError(wanted)
 
 
-def test_every_process_of_the_procfile_is_a_deployment(rendered: Objects) -> None:
+def test_processes_and_variables_are_those_of_the_service(rendered: Objects) -> None:
     commands = {name: container["command"] for name, container in _containers(rendered)}
     ours = {f"r-{name}/{name}": command for name, command in PROCESSES.items()}
     counting = ("web", "worker", "mail", "notices", "sweeper")
@@ -101,9 +101,7 @@ def test_every_process_of_the_procfile_is_a_deployment(rendered: Objects) -> Non
     assert commands.pop("r-backup/backup", BACKUP) == BACKUP
     assert commands == {**ours, **counters, "r-migrate/migrate": MIGRATE}
     assert load(CHART / "values.yaml")["processes"].keys() == PROCESSES.keys()
-
-
-def test_every_variable_is_a_setting(rendered: Objects) -> None:
+    # Every variable is a setting.
     for name, container in _containers(rendered):
         variables = {one["name"]: one["value"] for one in container["env"]}
         assert variables.keys() <= SETTINGS, name

@@ -64,13 +64,11 @@ def test_the_image_gets_what_it_copies_and_sets_what_exists() -> None:
     assert set(variables) <= SETTINGS
 
 
-def test_compose_follows_its_specification() -> None:
+def test_compose_follows_its_specification_and_runs_every_process() -> None:
     schema = find_schema("compose-spec")
     assert find_errors(COMPOSE, schema) == []
     assert find_errors({"services": {"web": {"comand": []}}}, schema) != []
-
-
-def test_compose_runs_every_process_of_the_procfile() -> None:
+    # Compose runs every process of the procfile.
     assert {name: SERVICES[name]["command"] for name in PROCESSES} == PROCESSES
     assert SERVICES["migrate"]["command"] == MIGRATE
     assert SERVICES["backup"]["command"] == BACKUP
@@ -119,13 +117,11 @@ def test_the_exporter_reads_the_age_of_the_backups_that_are_made() -> None:
     assert all("outside" in SERVICES[name]["networks"] for name in readers)
 
 
-def test_only_migrate_has_the_owner_of_the_tables() -> None:
+def test_only_migrate_has_the_owner_of_the_tables_and_nothing_but_caddy_listens_outside() -> None:
     holders = [name for name, one in SERVICES.items()
                if "migration_database_url" in one.get("secrets", ())]  # fmt: skip
     assert holders == ["migrate"]
-
-
-def test_everything_that_serves_has_a_health_check() -> None:
+    # Everything that serves has a health check.
     for name in ("web", "postgres", "valkey"):
         assert SERVICES[name]["healthcheck"]["test"], name
     path = re.findall(r":8000(/\w+)", str(SERVICES["web"]["healthcheck"]["test"]))
@@ -133,9 +129,7 @@ def test_everything_that_serves_has_a_health_check() -> None:
     assert set(path) <= HEALTH_PATHS
     assert SERVICES["caddy"]["environment"]["TALLYSTICK_WEB"] == f"web:{WEB_PORT}"
     assert SERVICES["caddy"]["depends_on"] == {"web": {"condition": "service_healthy"}}
-
-
-def test_nothing_but_caddy_listens_outside() -> None:
+    # Nothing but caddy listens outside.
     assert [name for name, one in SERVICES.items() if "ports" in one] == ["caddy"]
     assert COMPOSE["networks"]["servers"] == {"internal": True}
     assert {name for name in SERVICES if SERVICES[name]["networks"] == ["servers"]} == {

@@ -43,9 +43,7 @@ def proxied(
 
 @pytest.fixture(scope="module", params=["nginx", "caddy"])
 def proxy(
-    request: pytest.FixtureRequest,
-    proxied: LiveService,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, proxied: LiveService, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Proxy]:
     name: str = request.param
     if find_proxy(name) is None:

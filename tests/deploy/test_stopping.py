@@ -123,10 +123,7 @@ def test_the_worker_replaces_methods_that_gunicorn_calls() -> None:
     [("127.0.0.1", 0, False), ("0.0.0.0", 0, True), ("0.0.0.0", 1, False)],
 )
 def test_a_port_that_others_reach_without_a_proxy_is_worth_a_warning(
-    monkeypatch: pytest.MonkeyPatch,
-    address: str,
-    proxies: int,
-    warns: bool,
+    monkeypatch: pytest.MonkeyPatch, address: str, proxies: int, warns: bool
 ) -> None:
     config = SimpleNamespace(trusted_proxies=proxies, drain_seconds=0)
     monkeypatch.setattr(Config, "load", lambda: config)

@@ -69,11 +69,7 @@ def _run(*arguments: object, **environment: str) -> Result:
     ("name", "seconds"), [("log.jsonl", 1), ("log.parquet", 10)], ids=["lines", "Parquet"]
 )
 def test_freed_memory_stays_longer_while_parquet_is_audited(
-    name: str,
-    seconds: int,
-    found: Arrange,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, seconds: int, found: Arrange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found(make_report())
     monkeypatch.setenv("_RJEM_MALLOC_CONF", "")  # what it was comes back after the test
@@ -165,12 +161,10 @@ def _assert_one_line(result: Result, *parts: str) -> None:
         assert part in result.stderr
 
 
-def test_it_refuses_a_missing_file_in_one_line(tmp_path: Path) -> None:
+def test_what_is_no_file_is_refused_in_one_line(tmp_path: Path) -> None:
     missing = tmp_path / "no\x1b[31m\nsuch"
     _assert_one_line(_run("audit", missing), r"no\x1b[31m such", "No such file or directory")
-
-
-def test_it_refuses_an_empty_directory_in_one_line(tmp_path: Path) -> None:
+    # It refuses an empty directory in one line.
     _assert_one_line(_run("audit", tmp_path), "We found no calls")
 
 
@@ -245,10 +239,7 @@ def _watch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_shows_on_a_terminal_how_far_a_long_file_is_read(
-    log: Path,
-    found: Arrange,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    log: Path, found: Arrange, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sources = found(make_report())
     for module in (console, reports):
@@ -316,7 +307,7 @@ def test_it_refuses_real_files_in_one_line(tmp_path: Path, content: str, expecte
 
 # An audit needs none of these, and they take long to load.
 SLOW_MODULES: Final = {
-    *("detectors.charts", "detectors.html", "detectors.scrub", "detectors.cli.gate"),
+    *("detectors.charts", "detectors.html", "detectors.scrub", "detectors.cli.gate")
 }
 
 
@@ -440,13 +431,11 @@ def test_it_refuses_rates_it_cannot_use(
     _assert_one_line(_run("audit", calls, "--prices", tmp_path / "none"), "cannot read")
 
 
-def test_it_points_from_a_file_with_text_to_scrub(tmp_path: Path) -> None:
+def test_it_points_from_text_to_scrub_and_to_dropping_its_column(tmp_path: Path) -> None:
     file = tmp_path / "raw.jsonl"
     file.write_text('{"model":"gpt-5.4","usage":{},"messages":["canary"]}\n')
     _assert_one_line(_run("audit", file), f"tallystick scrub {file} --out usage.jsonl")
-
-
-def test_it_points_from_a_column_of_text_to_dropping_it(tmp_path: Path) -> None:
+    # It points from a column of text to dropping it.
     file = tmp_path / "raw.csv"
     file.write_text(f"{HEADER},messages\n{GOOD},canary\n")
     _assert_one_line(_run("audit", file), "map or drop each of them: --drop messages")

@@ -38,13 +38,11 @@ def extended(monkeypatch: pytest.MonkeyPatch) -> Extend:
     return build
 
 
-def test_commands_of_other_packages_are_loaded_when_asked_for(extended: Extend) -> None:
+def test_commands_of_other_packages_are_loaded_only_when_asked_for(extended: Extend) -> None:
     group = extended(f"{__name__}:register")
     assert CliRunner().invoke(group, ["up"]).stdout == "running\n"
     assert "up" in CliRunner().invoke(group, ["--help"]).stdout
-
-
-def test_an_audit_loads_no_other_package(extended: Extend) -> None:
+    # An audit loads no other package.
     group = extended("nowhere.at.all:register")
     assert CliRunner().invoke(group, ["audit", "no-such-file"]).exit_code == 2
     assert not group.is_loaded
@@ -78,12 +76,10 @@ def test_without_its_libraries_the_services_are_named_with_what_installs_them(
     )
 
 
-def test_a_package_that_is_broken_is_not_taken_for_one_that_is_missing(extended: Extend) -> None:
+def test_broken_packages_and_unknown_commands_are_refused(extended: Extend) -> None:
     result = CliRunner().invoke(extended(f"{__name__}:no_such_name"), ["up"])
     assert isinstance(result.exception, AttributeError)
-
-
-def test_an_unknown_command_is_refused(extended: Extend) -> None:
+    # An unknown command is refused.
     result = CliRunner().invoke(extended(), ["down"])
     assert result.exit_code == 2
     assert "No such command" in result.stderr

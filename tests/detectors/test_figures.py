@@ -46,11 +46,9 @@ def test_dollars_at_an_axis_are_short(value: float, written: str) -> None:
     assert short_usd(value) == written
 
 
-def test_tiny_dollars_are_written_out() -> None:
+def test_tiny_and_negative_dollars_are_written_out() -> None:
     assert [short_usd(one) for one in (3e-5, 1.5e-5, 0.012)] == ["$0.00003", "$0.000015", "$0.012"]
-
-
-def test_negative_dollars_keep_their_sign() -> None:
+    # Negative dollars keep their sign.
     assert usd(Decimal("-1234.5")) == "−$1,234.50"
     assert whole_usd(Decimal("-1234.5")) == "−$1,235"
 

@@ -64,8 +64,7 @@ LOW, MEDIUM, HIGH = (
 
 
 @pytest.mark.parametrize(
-    ("fail_on", "failing"),
-    [("low", {"a", "b", "c"}), ("medium", {"b", "c"}), ("high", {"c"})],
+    ("fail_on", "failing"), [("low", {"a", "b", "c"}), ("medium", {"b", "c"}), ("high", {"c"})]
 )
 def test_without_a_baseline_every_finding_of_the_severity_fails(
     fail_on: str, failing: set[str]

@@ -43,12 +43,10 @@ def test_the_generator_writes_the_bundled_bytes(tmp_path: Path) -> None:
     assert file.read_bytes() == SAMPLE.read_bytes()
 
 
-def test_it_fits_one_batch_and_the_repository() -> None:
+def test_it_fits_one_batch_and_holds_counts_times_and_labels_alone() -> None:
     assert len(lines()) <= MAX_BATCH_RECORDS
     assert SAMPLE.stat().st_size < 2_000_000
-
-
-def test_it_holds_counts_times_and_labels_alone() -> None:
+    # It holds counts times and labels alone.
     assert {key for line in lines() for key in json.loads(line)} == KEYS
 
 

@@ -39,14 +39,7 @@ def test_it_prints_the_headline_and_a_ranked_table() -> None:
         "     Estimated: based on the assumption stated in the fix",
     ]
     rows = [line for line in lines if "support-bot" in line][2:]
-    for cell in (
-        "1",
-        detector_name("d1_model_overkill"),
-        "gpt-5.4",
-        "high",
-        "estimated",
-        "$1,235",
-    ):
+    for cell in ("1", detector_name("d1_model_overkill"), "gpt-5.4", "high", "estimated", "$1,235"):
         assert cell in rows[0]
     assert any("uncached_prefix" in line for line in lines)
     assert "$7.00" in rows[1]
@@ -81,14 +74,12 @@ def test_it_breaks_no_name_of_usual_length_on_a_narrow_terminal() -> None:
     assert "$1,235" in short
 
 
-def test_it_prints_only_the_top_findings_and_says_so() -> None:
+def test_it_prints_the_top_findings_or_that_there_are_none() -> None:
     report = make_report(*(make_finding(rank) for rank in range(1, 5)))
     assert "3 more findings. Use --top" in _printed(report, top=1)
     assert "1 more finding." in _printed(report, top=3)
     assert "more finding" not in _printed(report, top=4)
-
-
-def test_it_says_that_nothing_was_found() -> None:
+    # It says that nothing was found.
     text = _printed(make_report(records=0, first_call=None, last_call=None))
     assert "We found no avoidable spend." in text
     assert "14 days · 0 calls" in text
@@ -113,14 +104,12 @@ def test_it_warns_about_everything_that_limits_the_figures() -> None:
     assert "2 smaller findings under $0.01/month not listed." in text
 
 
-def test_it_does_not_warn_from_the_limit_on() -> None:
+def test_it_warns_of_no_log_at_the_limit_or_without_rows() -> None:
     report = replace(
         make_report(valid_pct=95.0), invalid_rows=InvalidRows(count=5, reasons={}, first=())
     )
     assert "Only" not in _printed(report)
-
-
-def test_it_does_not_warn_of_a_log_without_rows() -> None:
+    # It does not warn of a log without rows.
     assert "Only" not in _printed(make_report(valid_pct=0.0, records=0))
 
 

@@ -23,12 +23,7 @@ from service.operations.local.embedded.servers import EmbeddedServers
 from tests.databases import as_owner
 from tests.embedded.processes import is_gone, start_owner, wait_until
 from tests.embedded.test_servers import read_rows, write_row
-from tests.worker.support.promises import (
-    Note,
-    at_a_fiftieth,
-    at_a_quarter,
-    scaled,
-)
+from tests.worker.support.promises import Note, at_a_fiftieth, at_a_quarter, scaled
 
 READY_SECONDS: Final = 15.0
 
@@ -178,18 +173,6 @@ def test_servers_that_outlived_their_supervisor_are_stopped_by_the_next_start(
         assert all(orphan.poll() is not None for orphan in orphans)
     for reaper in reapers:
         reaper.join()
-
-
-@pytest.mark.stress
-@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
-def test_a_signalled_owner_leaves_nothing_behind(
-    data_folder: Path, stop_signal: signal.Signals
-) -> None:
-    """By default, `tallystick up` gets a signal at the end of its tests."""
-    owner = start_owner(data_folder)
-    owner.process.send_signal(stop_signal)
-    assert wait_until(lambda: all(map(is_gone, owner.pids.values())))
-    owner.kill()
 
 
 def kill_children(servers: EmbeddedServers, rng: random.Random) -> None:

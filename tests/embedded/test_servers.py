@@ -99,12 +99,21 @@ def test_redis_stops_and_starts_empty_at_the_same_address(private_servers: Embed
         assert client.get("key") is None
 
 
-def test_commits_wait_for_the_disk(running_servers: EmbeddedServers) -> None:
+def test_commits_wait_for_the_disk_and_the_log_keeps_no_statements(
+    running_servers: EmbeddedServers,
+) -> None:
     engine = create_engine(running_servers.database_url)
     with engine.connect() as connection:
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             assert connection.scalar(text(f"SHOW {setting}")) == "on"
     engine.dispose()
+    # The database log keeps no statements.
+    engine = create_engine(running_servers.database_url)
+    with engine.connect() as connection, pytest.raises(Exception, match="canary"):
+        connection.execute(text("SELECT 'canary'::int"))
+    engine.dispose()
+    log = running_servers.log_file("postgres").read_text()
+    assert "SELECT 'canary'" not in log
 
 
 def test_no_port_is_open_and_the_sockets_are_private(running_servers: EmbeddedServers) -> None:
@@ -116,15 +125,6 @@ def test_no_port_is_open_and_the_sockets_are_private(running_servers: EmbeddedSe
         assert client.config_get("port") == {"port": "0"}
     sockets = Path(str(make_url(running_servers.database_url).query["host"]))
     assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
-
-
-def test_the_database_log_keeps_no_statements(running_servers: EmbeddedServers) -> None:
-    engine = create_engine(running_servers.database_url)
-    with engine.connect() as connection, pytest.raises(Exception, match="canary"):
-        connection.execute(text("SELECT 'canary'::int"))
-    engine.dispose()
-    log = running_servers.log_file("postgres").read_text()
-    assert "SELECT 'canary'" not in log
 
 
 def test_a_second_start_on_the_folder_is_rejected_in_one_line(
@@ -164,20 +164,6 @@ def test_a_folder_with_a_long_path_gets_short_sockets_that_are_removed(
         with redis.Redis.from_url(servers.redis_url) as client:
             assert client.ping()
     assert not sockets.exists()
-
-
-@pytest.mark.stress
-def test_a_folder_with_an_odd_name_works(servers_folder: Path) -> None:
-    """Its sockets are in the folder, so both addresses quote the name.
-
-    By default, those of the test above are elsewhere.
-    """
-    folder = servers_folder / "ö % ?#&' x"
-    with EmbeddedServers(folder) as servers:
-        assert Path(str(make_url(servers.database_url).query["host"])).is_relative_to(folder)
-        assert read_version(servers.database_url)
-        with redis.Redis.from_url(servers.redis_url) as client:
-            assert client.ping()
 
 
 def test_a_link_in_place_of_a_pid_file_is_not_followed(data_folder: Path, tmp_path: Path) -> None:

@@ -27,11 +27,9 @@ def _told(guide: str) -> set[tuple[int, str]]:
     return {(int(status), code) for statuses, code in rows for status in statuses.split(",")}
 
 
-def test_every_status_stands_with_its_code_in_the_guide_to_errors() -> None:
+def test_statuses_and_errors_stand_in_their_guides() -> None:
     assert _told("errors") == {(status, code_for(status)) for status in MESSAGES}
-
-
-def test_every_error_of_a_program_stands_in_the_guide_to_oauth() -> None:
+    # Every error of a program stands in the guide to oauth.
     of_the_standard = {(400, "invalid_grant"), (400, "unsupported_grant_type")}
     assert _told("oauth") == of_the_standard | set(OAUTH_CODES.items())
 
@@ -70,22 +68,14 @@ def _fields(text: str) -> list[str]:
     return [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
 
 
-def test_the_readme_lists_the_fields_of_the_record() -> None:
-    """A new field is described there and in the guide, or this fails."""
+def test_guides_list_the_fields_and_units_of_the_record() -> None:
+    # A new field is described there and in the guide, or this fails.
     readme = (GUIDES.parents[1] / "README.md").read_text()
     section = readme.partition("## The usage record")[2].partition("\n## ")[0]
     first, second = section.split("The second version of the record")
     assert sorted(_fields(first)) == sorted(RECORD_FIELDS)
     assert sorted(_fields(second)) == sorted(set(RECORD_V2_FIELDS) - set(RECORD_FIELDS))
-
-
-def test_the_guide_to_ingest_lists_the_further_fields_of_the_record() -> None:
-    section = (GUIDES / "ingest.md").read_text().partition("**More fields.**")[2]
-    further = set(RECORD_V2_FIELDS) - set(RECORD_FIELDS)
-    assert sorted(_fields(section.partition("**Units.**")[0])) == sorted(further)
-
-
-def test_the_guide_to_ingest_names_units_that_exist() -> None:
+    # The guide to ingest names units that exist.
     table = (GUIDES / "ingest.md").read_text().partition("**Units.**")[2].partition("```")[0]
     named = _fields(table)
     assert set(named) <= set(UNITS)
@@ -94,3 +84,9 @@ def test_the_guide_to_ingest_names_units_that_exist() -> None:
     assert {kinds.sub("_text_", name) for name in UNITS} - {
         kinds.sub("_text_", name) for name in named
     } == set()
+
+
+def test_the_guide_to_ingest_lists_the_further_fields_of_the_record() -> None:
+    section = (GUIDES / "ingest.md").read_text().partition("**More fields.**")[2]
+    further = set(RECORD_V2_FIELDS) - set(RECORD_FIELDS)
+    assert sorted(_fields(section.partition("**Units.**")[0])) == sorted(further)

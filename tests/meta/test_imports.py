@@ -76,6 +76,12 @@ def test_the_web_loads_only_the_border_of_the_detectors(loaded: dict[str, set[st
     ours = {name for name in loaded[SERVING] if name.partition(".")[0] == "detectors"}
     parts = ("detectors.formats", "detectors.charts.", "detectors.contract.", "detectors.wording.")
     assert {name for name in ours if not name.startswith(parts)} == BORDER
+    # Settings and tables load no web framework.
+    assert not {"flask", "flask_limiter", "werkzeug"} & loaded[TABLES]
+    # The web does not load the worker process.
+    # `import rq` itself loads rq's Worker; see docs/decisions/13-web-and-rq.md.
+    assert "service.jobs.process" not in loaded[SERVING]
+    assert "service.jobs.stopping" not in loaded[SERVING]
 
 
 def test_importing_the_web_opens_no_connection_and_reads_no_setting(
@@ -85,13 +91,3 @@ def test_importing_the_web_opens_no_connection_and_reads_no_setting(
     # Only who prints a PDF or a workbook pays for it.
     assert not {"reportlab", "xlsxwriter"} & (loaded[SERVING] | loaded[IDLE])
     assert "worker" not in loaded[SERVING]
-
-
-def test_settings_and_tables_load_no_web_framework(loaded: dict[str, set[str]]) -> None:
-    assert not {"flask", "flask_limiter", "werkzeug"} & loaded[TABLES]
-
-
-def test_the_web_does_not_load_the_worker_process(loaded: dict[str, set[str]]) -> None:
-    # `import rq` itself loads rq's Worker; see docs/decisions/13-web-and-rq.md.
-    assert "service.jobs.process" not in loaded[SERVING]
-    assert "service.jobs.stopping" not in loaded[SERVING]

@@ -17,18 +17,14 @@ ROWS = [
 ]
 
 
-def test_every_requirement_of_level_two_is_there_once() -> None:
+def test_every_requirement_is_there_once_with_a_status_and_a_reason() -> None:
     listed = [name for row in ROWS for name in row[0].split(", ")]
     assert len(IDS) == 253
     assert Counter(listed) == Counter(IDS)
-
-
-def test_every_requirement_has_a_status_and_a_reason() -> None:
+    # Every requirement has a status and a reason.
     assert {row[1] for row in ROWS} <= STATUSES
     assert all(row[2] for row in ROWS)
-
-
-def test_what_is_met_is_shown_by_something() -> None:
+    # What is met is shown by something.
     assert [row[0] for row in ROWS if row[1] != "not applicable" and not row[3]] == []
 
 

@@ -12,17 +12,13 @@ ROOT: Final = Path(__file__).parents[2]
 TEXT: Final = GUIDE.read_text()
 
 
-def test_the_guide_is_that_of_the_adapters() -> None:
+def test_the_guide_has_every_adapter_with_its_commands() -> None:
     assert make_source_guide(TEXT) == TEXT, "run `make sources`"
-
-
-def test_every_adapter_has_one_row_and_one_section() -> None:
+    # Every adapter has one row and one section.
     titles = sorted(adapter.title for adapter in adapters().values())
     assert sorted(re.findall(r"^\| \[([^\]]+)\]\(#", TEXT, re.M)) == titles
     assert sorted(re.findall(r"^## (.+)", TEXT.partition(BEGIN)[2], re.M)) == titles
-
-
-def test_every_source_says_what_makes_two_rows_one_call_and_what_it_was_checked_against() -> None:
+    # Every source says what makes two rows one call and what it was checked against.
     _, _, table = TEXT.partition("| source | two rows are one call if they have |")
     rows = [row.strip("| ").split(" | ") for row in table.partition("\n\n")[0].splitlines()[2:]]
     assert {adapter.title for adapter in adapters().values()} <= {row[0] for row in rows}

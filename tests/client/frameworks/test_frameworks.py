@@ -43,6 +43,8 @@ from tests.client.provider_stub import (
 )
 from tests.worker.support.promises import Note
 
+pytestmark = pytest.mark.usefixtures("captured")
+
 MODULE: Final = "litellm.llms.custom_httpx.http_handler"
 # What neither needs nor finds here, where it would wait.
 OFFLINE: Final = {
@@ -210,7 +212,6 @@ def _asked(url: str) -> dict[str, Any]:
     return {"data": json.dumps(body), "logging_obj": logged}
 
 
-@pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("name", EXCHANGES)
 def test_an_answer_over_litellms_own_client_counts_once(name: str) -> None:
     url, body, expected = EXCHANGES[name]
@@ -236,7 +237,6 @@ class _Transported:
         self._chunks: Any = aiter(pieces) if is_async else iter(pieces)
 
 
-@pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize(
     "name", ["chat", "chat stream", "messages stream", "long Gemini", "Gemini stream"]
 )
@@ -269,7 +269,6 @@ def test_an_answer_to_dspys_own_engine_counts_once(name: str) -> None:
     assert _record()[1:] == tuple(expected)
 
 
-@pytest.mark.usefixtures("captured")
 def test_a_stream_counts_when_its_last_event_is_read() -> None:
     """LiteLLM reads no further, and keeps the response."""
     url, _, expected = EXCHANGES["messages stream"]
@@ -279,7 +278,6 @@ def test_a_stream_counts_when_its_last_event_is_read() -> None:
     assert _record() == expected
 
 
-@pytest.mark.usefixtures("captured")
 def test_a_stream_that_is_left_early_says_so() -> None:
     url, _, _ = EXCHANGES["messages stream"]
     handler, _ = _handlers(lambda: _response("messages stream"))
@@ -291,7 +289,6 @@ def test_a_stream_that_is_left_early_says_so() -> None:
     assert (record["status"], record["completion_tokens"]) == ("cancelled", 1)
 
 
-@pytest.mark.usefixtures("captured")
 def test_claude_at_bedrock_keeps_the_parts_that_only_its_own_usage_has() -> None:
     written = {"cache_creation": {"ephemeral_1h_input_tokens": 17}}
     answer = {**message(), "usage": {**message()["usage"], **written}}
@@ -321,7 +318,6 @@ NO_CALLS: Final[dict[str, tuple[str, Any, dict[str, int]]]] = {
 }
 
 
-@pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("name", NO_CALLS)
 def test_what_is_no_call_or_says_no_usage_counts_nothing(name: str) -> None:
     url, answer, uncaptured = NO_CALLS[name]
@@ -333,7 +329,6 @@ def test_what_is_no_call_or_says_no_usage_counts_nothing(name: str) -> None:
     assert tallystick.stats()["faults"] == 0
 
 
-@pytest.mark.usefixtures("captured")
 @pytest.mark.parametrize("data", ["{", b"\xff", "[1]", 7, iter(["{}"])])
 def test_a_request_that_cannot_be_read_is_sent_as_it_is(data: Any) -> None:
     url = EXCHANGES["chat"][0]
@@ -345,7 +340,6 @@ def test_a_request_that_cannot_be_read_is_sent_as_it_is(data: Any) -> None:
     assert tallystick.stats()["faults"] == 0
 
 
-@pytest.mark.usefixtures("captured")
 def test_an_error_of_the_provider_counts_nothing() -> None:
     def fail() -> httpx.Response:
         raise httpx.ConnectError("refused")

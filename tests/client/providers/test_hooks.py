@@ -120,15 +120,13 @@ def test_embeddings_of_gemini_count_once_in_either_layout() -> None:
     assert tallystick.stats()["uncaptured"] == {"embeddings": 1}
 
 
-def test_an_answer_without_usage_makes_no_record() -> None:
+def test_a_response_is_read_as_it_came_and_makes_no_record_without_usage() -> None:
     gemini(answer(None)).Models()._generate_content(**ASKED)
     gemini(answer({"totalTokenCount": 3})).Models()._generate_content(model=None)
     assert queued() == []
     assert tallystick.stats()["without_usage"] == 2
     assert tallystick.stats()["faults"] == 0
-
-
-def test_a_response_as_it_came_is_read() -> None:
+    # A response as it came is read.
     body = json.dumps(answers.content(TOOL_USAGE, "STOP"))
     raw = SimpleNamespace(sdk_http_response=SimpleNamespace(headers={}, body=body))
     gemini(raw).Models()._generate_content(**ASKED)

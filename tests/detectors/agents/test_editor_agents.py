@@ -216,11 +216,7 @@ def amp(home: Path) -> list[Row]:
 
 
 def corpus(home: Path) -> dict[str, list[Row]]:
-    return {
-        "cline": cline(home),
-        "roo-code": roo(home / EDITOR / ROO),
-        "amp": amp(home),
-    }
+    return {"cline": cline(home), "roo-code": roo(home / EDITOR / ROO), "amp": amp(home)}
 
 
 def test_each_agents_bill_is_the_known_one(tmp_path: Path) -> None:

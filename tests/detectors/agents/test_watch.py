@@ -467,9 +467,7 @@ def managed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_install_writes_a_unit_that_systemd_accepts_and_uninstall_removes_it(
-    managed: Path,
-) -> None:
+def test_install_writes_a_unit_that_systemd_accepts_and_uninstall_removes_it(managed: Path) -> None:
     key = "https://ik_secret@example.com"
     options = ["--install", "--dsn", key, "--label", 'my "50%" $laptop']
     result = CliRunner(env={"CODEX_HOME": "/other/codex"}).invoke(library, ["watch", *options])

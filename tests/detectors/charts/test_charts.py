@@ -176,8 +176,7 @@ def test_days_without_calls_are_gaps_and_in_no_table() -> None:
 
 def test_entries_that_are_not_drawn_are_summed() -> None:
     report = replace(
-        make_scaled_report(models=12),
-        other_models=Others(count=3, calls=5, spend_usd=Decimal(7)),
+        make_scaled_report(models=12), other_models=Others(count=3, calls=5, spend_usd=Decimal(7))
     )
     chart = charts.spend_by_model(report)
     rest = sum((one.spend_usd for one in report.spend_by_model[10:]), Decimal(7))

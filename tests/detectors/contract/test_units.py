@@ -38,14 +38,12 @@ def _shares() -> set[tuple[str, frozenset[str]]]:
     return found
 
 
-def test_the_units_are_those_of_the_installed_registry() -> None:
+def test_units_and_parts_are_those_of_the_installed_registry() -> None:
     assert {*UNITS, *FIELDS_OF_UNITS, *_EACH_RECORD} == unit_data.keys()
     assert len(UNITS) + len(FIELDS_OF_UNITS) + len(_EACH_RECORD) == len(unit_data)
     durations = {key for key, own in _DIMENSIONS.items() if own["family"] == "durations"}
     assert set(SECONDS) == durations
-
-
-def test_the_parts_are_those_of_the_installed_registry() -> None:
+    # The parts are those of the installed registry.
     assert {(total, frozenset(parts)) for total, parts in SHARES} == _shares()
 
 
@@ -53,16 +51,8 @@ def test_the_parts_are_those_of_the_installed_registry() -> None:
     ("counts", "units", "excess"),
     [
         ({"prompt_tokens": 5}, {"input_video_tokens": 5}, []),
-        (
-            {"prompt_tokens": 5},
-            {"input_video_tokens": 6},
-            [VIDEO],
-        ),
-        (
-            {"prompt_tokens": 5, "audio_prompt_tokens": 3},
-            {"input_video_tokens": 3},
-            [VIDEO],
-        ),
+        ({"prompt_tokens": 5}, {"input_video_tokens": 6}, [VIDEO]),
+        ({"prompt_tokens": 5, "audio_prompt_tokens": 3}, {"input_video_tokens": 3}, [VIDEO]),
         ({}, {"input_annotated_document_pages": 3}, []),
         (
             {},

@@ -45,7 +45,7 @@ def environment(**more: str) -> dict[str, str]:
 class Cluster:
     """The processes of a cluster, which are stopped at the end, whatever has been killed.
 
-    A small one has its master and workers in the process of the Connect server.
+    A small one is the process of the Connect server alone, with two Python workers.
     """
 
     def __init__(self, folder: Path, *, is_small: bool = False) -> None:
@@ -53,7 +53,7 @@ class Cluster:
         self.connect: subprocess.Popen[bytes] | None = None
         self.started: list[subprocess.Popen[bytes]] = []
         if is_small:
-            self.master_url = "local-cluster[2,1,1024]"
+            self.master_url = "local[2]"
             return
         self.port = free_port()
         self.master_url = f"spark://127.0.0.1:{self.port}"
@@ -74,11 +74,7 @@ class Cluster:
     def _run(self, command: list[str], log: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{log}.log").open("wb") as file:
             process = subprocess.Popen(
-                command,
-                env=environment(),
-                cwd=self.folder,
-                stdout=file,
-                stderr=subprocess.STDOUT,
+                command, env=environment(), cwd=self.folder, stdout=file, stderr=subprocess.STDOUT
             )
         self.started.append(process)
         return process

@@ -113,15 +113,6 @@ def test_progress_counts_both_steps_and_may_end_the_audit() -> None:
         distributed.audit(log, map=_far_away, parts=2, progress=stop)
 
 
-@pytest.mark.stress
-@pytest.mark.parametrize("seed", range(12))
-def test_random_logs_in_many_parts_give_the_same_document(seed: int) -> None:
-    log = draw_log(seed)
-    expected = detectors.audit(log).to_json()
-    for parts in (2, 7, 64):
-        assert distributed.audit(log, map=_far_away, parts=parts).to_json() == expected, parts
-
-
 def test_errors_survive_the_way_back() -> None:
     error = pickle.loads(pickle.dumps(GroupTooLargeError("r", "p", "m", 3, 630, 1)))
     assert (type(error), error.route) == (GroupTooLargeError, "r")

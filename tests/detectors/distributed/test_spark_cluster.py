@@ -30,7 +30,7 @@ _MOST = "spark.driver.maxResultSize"
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Connect server on a small cluster."""
+    """The address of a Connect server without a cluster."""
     with running(tmp_path_factory.mktemp("small"), is_small=True) as started:
         yield started.start_connect()
 
@@ -89,10 +89,10 @@ def test_the_driver_of_spark_audits_a_small_frame_alike(
     assert steps[-1] == (3, 3)
 
 
-def test_spark_audits_on_a_cluster_through_connect_as_here(
+def test_spark_audits_through_connect_as_here(
     small: str, log: pl.DataFrame, tmp_path: Path
 ) -> None:
-    """Two workers audit four partitions; the invalid rows are in all of them, in order.
+    """Two Python workers audit four partitions; the invalid rows are in all of them, in order.
 
     Some calls have hashes by level.
     """

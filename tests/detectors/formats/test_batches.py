@@ -46,12 +46,10 @@ def refusal(raw: bytes) -> str:
     return str(caught.value)
 
 
-def test_a_full_record_comes_through_field_by_field() -> None:
+def test_a_full_record_comes_through_and_null_is_absent() -> None:
     (record,) = decode_batch(body(FULL))
     assert record == UsageRecord(**FULL | {"ts": datetime(2026, 1, 1, tzinfo=UTC)})
-
-
-def test_null_is_absent() -> None:
+    # Null is absent.
     assert decode_batch(body(GOOD | dict.fromkeys(FULL.keys() - GOOD.keys()))) == decode_batch(
         body(GOOD)
     )
@@ -158,7 +156,7 @@ def test_a_key_that_does_not_look_like_a_name_is_not_repeated(key: str) -> None:
     assert "fields we never accept (a key that is not a field name) in record 0:" in message
 
 
-def test_all_problems_of_a_record_are_listed_at_once() -> None:
+def test_all_problems_of_a_record_are_listed_and_at_most_ten_offenders() -> None:
     message = refusal(body({"model": "m", "prompt_tokens": -1, "prompt": CANARY, "ts": CANARY}))
     assert message == (
         "Contains fields we never accept (prompt) in record 0: content is never accepted. Remove "
@@ -166,9 +164,7 @@ def test_all_problems_of_a_record_are_listed_at_once() -> None:
         "ts must be an ISO 8601 time from 2000 to 2100; "
         "prompt_tokens must be an integer from 0 to 1,000,000,000,000."
     )
-
-
-def test_at_most_ten_offenders_are_named() -> None:
+    # At most ten offenders are named.
     with pytest.raises(ContractError) as caught:
         decode_batch(body(*[GOOD | {"prompt_tokens": -1}] * 14))
     assert len(caught.value.offenders) == 10
@@ -186,36 +182,26 @@ def test_all_unknown_fields_of_a_record_are_named(count: int) -> None:
     assert f"({', '.join(unknown(count))}) in record 1: content" in message
 
 
-def test_of_more_than_a_hundred_unknown_fields_the_message_says_how_many_more() -> None:
+def test_of_more_than_a_hundred_fields_the_message_says_how_many_more() -> None:
     message = refusal(body(GOOD | unknown(MAX_NAMES + 50), GOOD | unknown(7)))
     assert f"({', '.join(unknown(MAX_NAMES))}) in record 0 and 57 more: content" in message
-
-
-def test_beside_a_hundred_unknown_fields_all_missing_and_wrong_ones_are_named() -> None:
+    # Beside a hundred unknown fields all missing and wrong ones are named.
     message = refusal(body(unknown(100) | {"ts": CANARY, "tag": 5, "cached_tokens": -1}))
     assert f"({', '.join(unknown(100))}) in record 0: content" in message
     assert "missing fields provider, model, prompt_tokens, completion_tokens;" in message
     assert all(f"; {name} must be" in message for name in ("ts", "tag", "cached_tokens"))
-
-
-def test_a_body_of_many_unknown_keys_names_over_a_hundred() -> None:
+    # A body of many unknown keys names over a hundred.
     message = refusal(body(GOOD, **unknown(20_000)))
     assert f"k{MAX_NAMES - 1}) in the body and {20_000 - MAX_NAMES:,} more: content" in message
-
-
-def test_a_record_of_very_many_values_is_not_decoded() -> None:
+    # A record of very many values is not decoded.
     message = refusal(body(GOOD, GOOD | {"x": [[]] * 100_001}))
     assert "(more than 100,000 values) in record 1: content" in message
     message = refusal(body(GOOD, x=[[]] * 100_001, y=1))
     assert "(more than 100,000 values) in the body: content" in message
-
-
-def test_a_very_long_text_is_no_reason_not_to_name_its_field() -> None:
+    # A very long text is no reason not to name its field.
     message = refusal(body(GOOD | {"content": "a, [b], {c} " * 100_000}))
     assert "(content) in record 0: content" in message
-
-
-def test_very_many_records_are_counted_up_to_a_hundred_thousand() -> None:
+    # Very many records are counted up to a hundred thousand.
     for count, shown in ((99_999, "99,999"), (200_000, "more than 100,000")):
         with pytest.raises(TooManyRecordsError, match=f"^The batch has {shown} records"):
             decode_batch(b'{"records":[1' + b",1" * (count - 1) + b"]}")
@@ -235,12 +221,10 @@ def test_a_body_that_is_not_a_batch_is_rejected(document: Any) -> None:
     assert "non-empty array" in refusal(json.dumps(document).encode())
 
 
-def test_other_keys_beside_records_are_named_where_they_look_like_names() -> None:
+def test_syntax_decides_before_the_count_and_the_count_before_the_records() -> None:
     message = refusal(body(GOOD, metadata=CANARY, **{CANARY: 1}))
     assert "(metadata, a key that is not a field name) in the body:" in message
-
-
-def test_the_count_decides_before_the_records_do() -> None:
+    # The count decides before the records do.
     with pytest.raises(TooManyRecordsError) as caught:
         decode_batch(body(*[GOOD] * 5_001))
     assert caught.value.count == 5_001
@@ -248,9 +232,7 @@ def test_the_count_decides_before_the_records_do() -> None:
         with pytest.raises(TooManyRecordsError, match="^The batch has 5,001 records"):
             decode_batch(body(*records, extra=1))
     assert len(decode_batch(body(*[GOOD] * 5_000))) == 5_000
-
-
-def test_syntax_decides_before_the_count_does() -> None:
+    # Syntax decides before the count does.
     with pytest.raises(MalformedJSONError):
         decode_batch(body(*[GOOD] * 5_001) + b"}")
 

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from detectors.contract import MAX_COUNT, MAX_LATENCY_MS, InvalidRow, UsageRecord
 from detectors.errors import UnreadableLogError
-from detectors.formats import (
-    Chunk,
-    decode_batch,
-    encode_chunk,
-    encode_records,
-    read_stored,
-)
+from detectors.formats import Chunk, decode_batch, encode_chunk, encode_records, read_stored
 from detectors.formats.checks import find_unclean_rows
 from detectors.formats.columns import columns_of, records_of
 from detectors.formats.moments import EPOCH, FIRST_MICROSECOND, LAST_MICROSECOND, MICROSECOND
@@ -107,13 +101,18 @@ def _joined(chunks: Iterable[Chunk]) -> tuple[bytes, list[InvalidRow], int]:
     return records, invalid, rows
 
 
-def test_a_label_cannot_imitate_a_stored_invalid_row() -> None:
+def test_absent_fields_are_omitted_and_no_label_imitates_an_invalid_row() -> None:
     sly = msgspec.structs.replace(RECORD, tag='{"line":1,"reason":"x"}', model='"}\n{"line":1}')
     tally = InvalidTally()
     for chunk in read_stored(BytesIO(encode_records([sly]))):
         tally.add(chunk.invalid)
         assert records_of(chunk.columns) == [sly]
     assert tally.summary().count == 0
+    # Absent fields are omitted.
+    assert encode_records([RECORD]) == (
+        b'{"ts":"2026-01-01T00:00:00Z","provider":"openai","model":"gpt-5.4",'
+        b'"prompt_tokens":1,"completion_tokens":2}\n'
+    )
 
 
 RECORD = UsageRecord(
@@ -123,13 +122,6 @@ RECORD = UsageRecord(
     prompt_tokens=1,
     completion_tokens=2,
 )
-
-
-def test_absent_fields_are_omitted() -> None:
-    assert encode_records([RECORD]) == (
-        b'{"ts":"2026-01-01T00:00:00Z","provider":"openai","model":"gpt-5.4",'
-        b'"prompt_tokens":1,"completion_tokens":2}\n'
-    )
 
 
 @each_case(

@@ -62,16 +62,14 @@ def test_a_mapped_csv_reads_as_one_with_our_names(delimiter: str) -> None:
     assert records(foreign, MAPPING) == records(OURS)
 
 
-def test_whole_lines_and_single_rows_are_mapped_alike() -> None:
+def test_whole_lines_single_rows_and_positions_are_mapped_alike() -> None:
     broken = FOREIGN + "2026-03-02,gpt-4o-mini,CANARY,1,1,1\n2026-03-02,gpt-4o-mini,1\n"
     (chunk,) = read(broken, MAPPING)
     assert [row.line for row in chunk.invalid] == [4, 5]
     assert chunk.invalid[1].reason == "expected 6 cells"
     assert records_of(chunk.columns) == records(OURS)
     assert records(FOREIGN.replace('"1,2"', "1"), MAPPING) == records(OURS)
-
-
-def test_a_column_is_named_by_position_too() -> None:
+    # A column is named by position too.
     by_position = {"#1": "ts", "#2": "model", "#3": "prompt_tokens", "#4": "completion_tokens"}
     mapping = ColumnMapping(by_position | {"#5": "cached_tokens"}, ["#6"], "openai")
     assert records(FOREIGN, mapping) == records(OURS)
@@ -110,19 +108,15 @@ def test_a_mapping_that_does_not_fit_is_refused(change: dict[str, Any], sentence
     assert sentence in str(error)
 
 
-def test_daily_totals_are_refused_whatever_their_columns_are_mapped_to() -> None:
+def test_what_is_neither_mapped_nor_dropped_is_refused() -> None:
     totals = "date,model,api_requests,prompt_tokens,completion_tokens\n2026-09-01,gpt-4o,5,9,1\n"
     mapping = ColumnMapping({"date": "ts"}, ["api_requests"], "openai")
     assert "with totals instead of calls" in str(refused(totals, mapping))
-
-
-def test_a_column_that_is_neither_mapped_nor_dropped_is_refused() -> None:
+    # A column that is neither mapped nor dropped is refused.
     error = refused(FOREIGN.replace("cost_usd", "cost_usd,CANARY in it"), COLUMNS)
     assert isinstance(error, ContractError)
     assert "neither mapped nor dropped: cost_usd, #7;" in str(error)
-
-
-def test_a_column_of_text_is_dropped_but_never_a_label() -> None:
+    # A column of text is dropped but never a label.
     text = FOREIGN.replace("cost_usd", "prompt").replace("0.12", f'"{TEXT}"')
     mapping = ColumnMapping(COLUMNS, ["prompt"], "openai")
     assert records(text, mapping) == records(OURS)
@@ -153,11 +147,9 @@ def test_a_wrong_mapping_is_refused_before_the_file_is_read(
         ColumnMapping(columns, dropped, provider)
 
 
-def test_a_provider_for_a_file_that_has_one_is_refused() -> None:
+def test_a_provider_given_twice_and_a_missing_field_are_named() -> None:
     assert "give no other provider" in str(refused(OURS, ColumnMapping(provider="openai")))
-
-
-def test_a_missing_field_is_named() -> None:
+    # A missing field is named.
     assert str(refused(FOREIGN, {**COLUMNS, "cost_usd": None})).endswith("; add or map: provider.")
 
 
@@ -199,21 +191,15 @@ def test_members_of_json_that_may_hold_text_are_mapped_or_dropped_by_name() -> N
     assert len(records(text, dropped)) == 1
 
 
-def test_a_mapped_member_that_no_object_has_is_an_error() -> None:
+def test_mapped_members_exist_and_pairs_are_read_as_they_are_typed() -> None:
     error = refused(JSON, ColumnMapping({**PATHS, "call.tier": "service_tier"}, (), "openai"))
     assert "No object has a member tier" in str(error)
-
-
-def test_text_with_a_mapping_is_no_csv() -> None:
+    # Text with a mapping is no csv.
     assert isinstance(refused(TEXT, {"a": "ts"}), UnreadableLogError)
-
-
-def test_an_empty_mapping_changes_nothing() -> None:
+    # An empty mapping changes nothing.
     assert records(OURS, {}) == records(OURS)
     assert read_pairs([]) is None
-
-
-def test_pairs_are_read_as_they_are_typed() -> None:
+    # Pairs are read as they are typed.
     mapping = read_pairs(["a=b=ts", " Model Name = MODEL", "cost=", ""], "openai")
     assert mapping == ColumnMapping({"a=b": "ts", "Model Name": "model"}, ["cost"], "openai")
     assert mapping is not None
@@ -226,22 +212,14 @@ def test_a_pair_that_cannot_be_read_is_refused(pairs: list[str]) -> None:
         read_pairs(pairs)
 
 
-def test_every_synonym_is_of_one_field_and_proposed() -> None:
+def test_a_header_is_proposed_the_best_names_first() -> None:
     names = [name for synonyms in SYNONYMS.values() for name in synonyms]
     assert len(names) == len(set(names))
     assert SYNONYMS.keys() <= set(TARGETS)
     for field, synonyms in SYNONYMS.items():
         for name in synonyms:
             assert propose([name])[0].field in (field, f"uncached_{field}")
-
-
-def test_no_field_has_the_name_of_a_column_that_is_not_needed() -> None:
-    fields = {*TARGETS, *(name for synonyms in SYNONYMS.values() for name in synonyms)}
-    assert not UNNEEDED_COLUMNS & fields
-    assert {"cost", "user_email"} <= UNNEEDED_COLUMNS
-
-
-def test_a_header_is_proposed_the_best_names_first() -> None:
+    # A header is proposed the best names first.
     header = ["ID", "Timestamp", "created_at", "request_model", "model", "input_tokens", "Prompt"]
     fields = [column.field for column in propose(header)]
     assert fields == ["request_id", "ts", "", "", "model", "prompt_tokens", ""]
@@ -250,7 +228,11 @@ def test_a_header_is_proposed_the_best_names_first() -> None:
     assert [column.field for column in beside] == ["uncached_prompt_tokens", "cached_tokens"]
 
 
-def test_a_foreign_header_is_named_by_the_error_that_refuses_it() -> None:
+def test_no_field_has_the_name_of_a_column_that_is_not_needed() -> None:
+    fields = {*TARGETS, *(name for synonyms in SYNONYMS.values() for name in synonyms)}
+    assert not UNNEEDED_COLUMNS & fields
+    assert {"cost", "user_email"} <= UNNEEDED_COLUMNS
+    # A foreign header is named by the error that refuses it.
     error = refused(FOREIGN)
     assert error.columns == tuple(FOREIGN.split("\n")[0].lower().split(","))
     assert refused(OURS.replace("cached_tokens", "cost")).columns[-1] == "cost"
@@ -420,7 +402,7 @@ def test_models_names_give_the_providers_of_a_csv_with_several() -> None:
     assert _providers(read(table, mapping)) == expected
     # A row with something unusual is read by itself.
     assert _providers(read(f"{table}\n1772442900,gpt-4o,1200.0,85", mapping)) == [
-        *(*expected, "openai"),
+        *(*expected, "openai")
     ]
     objects = [json.dumps(dict(zip(names, row.split(","), strict=True))) for row in rows]
     assert _providers(read("\n".join(objects), mapping)) == expected

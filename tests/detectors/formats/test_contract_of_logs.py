@@ -135,42 +135,30 @@ def test_an_object_instead_of_a_plain_value_breaks_the_contract(document: Any) -
     assert "(tag.note, tag.x, tag.y) on line 2:" in str(error)
 
 
-def test_an_array_instead_of_an_object_breaks_the_contract_by_its_keys() -> None:
+def test_objects_arrays_and_unknown_keys_break_the_contract() -> None:
     error = refusal(log_of(CHAT, CHAT | {"usage": [{"note": CANARY}]}))
     assert "(usage.note) on line 2:" in str(error)
     iterations = MESSAGE["usage"] | {"iterations": [["x", {"note": CANARY}]]}
     error = refusal(log_of(MESSAGE, MESSAGE | {"usage": iterations}))
     assert "(usage.iterations, usage.iterations.note) on line 2:" in str(error)
-
-
-def test_a_key_that_does_not_look_like_a_name_is_not_repeated() -> None:
+    # A key that does not look like a name is not repeated.
     error = refusal(log_of(CHAT, planted(CHAT, "usage.", CANARY, 1) | {CANARY: 1}))
     assert "(a key that is not a field name, a key that is not a field name in usage)" in str(error)
-
-
-def test_another_providers_line_is_checked_by_the_format_of_the_file() -> None:
+    # Another providers line is checked by the format of the file.
     error = refusal(log_of(CHAT, MESSAGE))
     assert "(type) on line 2" in str(error)
     error = refusal(log_of(MESSAGE, CHAT))
     assert "(object) on line 2" in str(error)
-
-
-def test_flat_and_wrapped_keys_do_not_mix() -> None:
+    # Flat and wrapped keys do not mix.
     error = refusal(log_of(CHAT, WRAPPED_CHAT | {"usage": {}, "id": CANARY}))
     assert "(usage, id) on line 2:" in str(error)
-
-
-def test_the_contract_comes_before_the_values() -> None:
+    # The contract comes before the values.
     error = refusal(log_of(CHAT, {"content": CANARY, "usage": CANARY, "created": CANARY}))
     assert "(content) on line 2:" in str(error)
-
-
-def test_a_line_nested_too_deeply_breaks_the_contract() -> None:
+    # A line nested too deeply breaks the contract.
     error = refusal(log_of(CHAT) + b'\n{"model":' + b'{"a":' * 100_000)
     assert "(a key nested too deeply) on line 2:" in str(error)
-
-
-def test_the_first_ten_fields_are_named_with_their_lines() -> None:
+    # The first ten fields are named with their lines.
     lines = [CHAT, CHAT | {"a": 1, "b": 2}, *[CHAT | {"content": CANARY}] * 20]
     error = refusal(log_of(*lines))
     assert "(a, b, content) on lines 2–10 and more: content is never accepted" in str(error)
@@ -191,13 +179,17 @@ def test_all_unknown_fields_of_a_line_are_named(count: int) -> None:
     assert f"({', '.join(unknown(count))}) in the header: content" in str(error)
 
 
-def test_of_far_more_than_a_hundred_fields_the_message_says_how_many_more_at_least() -> None:
+def test_offenders_are_named_by_their_lines_however_many_there_are() -> None:
     named = MAX_NAMES
     for more in ([], [CHAT | {"content": CANARY}] * 500):
         log = log_of(CHAT, CHAT | unknown(named + 50), *more)
         for chunk_bytes in (1, 100, 5_000, 1 << 20):
             error = refusal(log, chunk_bytes=chunk_bytes)
             assert f"({', '.join(unknown(named))}) on line 2 and at least 50 more" in str(error)
+    # Lines that follow one another are shown as a range.
+    bad = CHAT | {"content": CANARY}
+    error = refusal(log_of(CHAT, bad, CHAT, bad, bad, bad, CHAT, bad))
+    assert "(content) on lines 2, 4–6, 8:" in str(error)
 
 
 def test_a_line_of_very_many_values_is_not_decoded() -> None:
@@ -205,12 +197,6 @@ def test_a_line_of_very_many_values_is_not_decoded() -> None:
         assert "(more than 100,000 values) on line 2:" in str(refusal(log_of(*log)))
         text = json.dumps(log).encode()
         assert "(more than 100,000 values) in object 2:" in str(refusal(text))
-
-
-def test_lines_that_follow_one_another_are_shown_as_a_range() -> None:
-    bad = CHAT | {"content": CANARY}
-    error = refusal(log_of(CHAT, bad, CHAT, bad, bad, bad, CHAT, bad))
-    assert "(content) on lines 2, 4–6, 8:" in str(error)
 
 
 def test_the_same_fields_are_named_wherever_the_log_is_cut() -> None:
@@ -265,14 +251,12 @@ def test_a_member_that_may_hold_text_must_be_null(name: str) -> None:
         assert f"never accept (response.{name}) on line 1:" in str(error)
 
 
-def test_a_reason_to_stop_is_a_word_and_not_a_text() -> None:
+def test_a_log_without_any_time_is_unreadable_and_a_reason_to_stop_is_a_word() -> None:
     lines = [MESSAGE, MESSAGE | {"stop_reason": CANARY}, MESSAGE | {"role": "a" * 41}]
     chunks = list(read_chunks(BytesIO(log_of(*lines))))
     assert [row.line for chunk in chunks for row in chunk.invalid] == [2, 3]
     assert all("CANARY" not in row.reason for chunk in chunks for row in chunk.invalid)
-
-
-def test_a_log_without_any_time_is_unreadable() -> None:
+    # A log without any time is unreadable.
     untimed = CHAT | {"created": None}
     header = "ts,provider,model,prompt_tokens,completion_tokens"
     for log in (log_of(untimed), log_of(*[untimed] * 9), f"{header}\n,openai,m,1,2\n".encode()):
@@ -280,9 +264,7 @@ def test_a_log_without_any_time_is_unreadable() -> None:
             list(read_chunks(BytesIO(log), chunk_bytes=50))
     [chunk] = read_chunks(BytesIO(log_of(untimed, CHAT)))
     assert [row.line for row in chunk.invalid] == [1]
-
-
-def test_the_message_explains_where_token_counts_go_in_json_lines() -> None:
+    # The message explains where token counts go in json lines.
     record = {"ts": "2026-10-06", "model": "gpt-5.4", "prompt_tokens": 1, "completion_tokens": 1}
     message = str(refusal(log_of(CHAT, record)))
     assert "(prompt_tokens, completion_tokens) on line 2:" in message

@@ -121,11 +121,9 @@ def test_utf_16_is_read(encoding: str, delimiter: str) -> None:
     assert not marked or read(mark + marked) == expected
 
 
-def test_json_lines_in_utf_16_are_read() -> None:
+def test_json_lines_in_utf_16_are_read_to_an_incomplete_character() -> None:
     line = '{"created":1767225600,"model":"m","usage":{"prompt_tokens":1,"completion_tokens":2}}'
     assert read(f"{line}\n{line}".encode("utf-16")) == read(f"{line}\n{line}".encode())
     assert list(read_texts(BytesIO(line.encode("utf-16")))) == [line.encode()]
-
-
-def test_an_incomplete_character_does_not_stop_the_reading() -> None:
+    # An incomplete character does not stop the reading.
     assert read(log().encode("utf-16")[:-1]).rows == len(TIMES)

@@ -56,13 +56,9 @@ def test_the_first_recognizable_line_decides() -> None:
     assert detect_lines(silent, silent, {"usage": {"inference_geo": "us"}}, {"object": "x"}) == (
         Format("lines", ANTHROPIC)
     )
-
-
-def test_broken_and_incomplete_lines_are_skipped() -> None:
+    # Broken and incomplete lines are skipped.
     text = b'junk\n{"usage":\n5\n{"usage":{"prompt_tokens":1}}\n{"usage":{"speed":"fast"}}'
     assert detect(text, is_whole=False) == Format("lines", OPENAI)
-
-
-def test_a_header_is_csv_whatever_its_case() -> None:
+    # A header is csv whatever its case.
     assert detect(b"\n TS , Model,x\n", is_whole=True) == Format("csv")
     assert detect(b'"ts","model"', is_whole=False) == Format("csv")

@@ -52,71 +52,21 @@ def optional(line: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_openai_splits_both_totals() -> None:
-    line = chat(
-        total_tokens=150,
-        prompt_tokens_details={"cached_tokens": 10, "audio_tokens": 20, "image_tokens": 30},
-        completion_tokens_details={"reasoning_tokens": 25, "audio_tokens": 5, "image_tokens": 4},
-    )
-    parts = {
-        "reasoning_tokens": 25,
-        "audio_prompt_tokens": 20,
-        "audio_completion_tokens": 5,
-        "image_prompt_tokens": 30,
-        "image_completion_tokens": 4,
-    }
-    assert optional(line) == parts
-    assert columns_of(line)["completion_tokens"] == [50]
-    usage = line["usage"]
-    response = {
-        "input_tokens": 100,
-        "output_tokens": 50,
-        "input_tokens_details": usage["prompt_tokens_details"],
-        "output_tokens_details": usage["completion_tokens_details"],
-    }
-    assert optional(CHAT | {"usage": response}) == parts
-
-
-def test_anthropic_has_lifetimes_searches_thinking_and_a_region() -> None:
-    line = message(
-        cache_creation_input_tokens=30,
-        cache_creation={"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20},
-        server_tool_use={"web_search_requests": 3, "web_fetch_requests": 1},
-        output_tokens_details={"thinking_tokens": 40},
-        inference_geo="us",
-    )
-    assert optional(line) == {
-        "cache_write_1h_tokens": 20,
-        "reasoning_tokens": 40,
-        "web_searches": 3,
-        "region": "us",
-    }
-
-
 @each_case("name", ["global", "not_available", "", None])
 def test_processing_anywhere_is_no_region(name: str | None) -> None:
     assert optional(message(inference_geo=name)) == {}
 
 
-def test_zeros_make_no_column() -> None:
+def test_zeros_make_no_column_and_parts_are_at_most_their_total() -> None:
     line = message(
         cache_creation={"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
         server_tool_use={"web_search_requests": 0, "web_fetch_requests": 0},
     )
     assert optional(line) == {}
     assert optional(chat(completion_tokens_details={"reasoning_tokens": 0})) == {}
-
-
-def test_one_hour_writes_are_at_most_all_writes() -> None:
+    # One hour writes are at most all writes.
     line = message(cache_creation_input_tokens=30, cache_creation={"ephemeral_1h_input_tokens": 70})
     assert optional(line) == {"cache_write_1h_tokens": 30}
-
-
-def test_deepseek_names_its_cache_hits_otherwise() -> None:
-    hits = {"prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36}
-    assert columns_of(chat(**hits))["cached_tokens"] == [64]
-    both = hits | {"prompt_tokens_details": {"cached_tokens": 64}}
-    assert columns_of(chat(**both), chat())["cached_tokens"] == [64, 0]
 
 
 @each_case(

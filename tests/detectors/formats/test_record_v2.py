@@ -150,16 +150,12 @@ def test_every_field_has_one_definition() -> None:
     assert {*RECORD_FIELDS, *tables} == set(TABLE_FIELDS)
     assert all(field.text and field.kind for field in STORED_FIELDS if field.name not in OF_SOURCE)
     assert tuple(RECORD) == RECORD_FIELDS
-
-
-def test_a_full_record_comes_through_a_batch() -> None:
+    # A full record comes through a batch.
     (record,) = decode_batch(body(FULL_V2), V2)
     assert isinstance(record, UsageRecordV2)
     for name, value in NEW.items():
         assert getattr(record, name) == value
-
-
-def test_a_record_of_the_first_version_is_one_of_the_second() -> None:
+    # A record of the first version is one of the second.
     first, second = decode_batch(body(FULL, GOOD)), decode_batch(body(FULL, GOOD), V2)
     assert encode_records(first) == encode_records(second)
     assert columns_of(first) == columns_of(second)
@@ -287,12 +283,17 @@ def test_the_stored_form_has_every_field() -> None:
     assert encode_records(records_of(chunk.columns)) == stored
 
 
-def test_the_standard_tier_is_the_default() -> None:
+def test_a_tier_is_the_standard_one_by_default() -> None:
     named, unnamed = (
         encode_records(decode_batch(body(GOOD | tier), V2))
         for tier in ({"service_tier": "standard"}, {})
     )
     assert named == unnamed
+    # Names of other tiers are the standard tier in files.
+    records = [GOOD | {"service_tier": name} for name in ("default", "standard", "flex")]
+    [items] = read_items(records)
+    for chunk in (read(as_csv(*records)), items):
+        assert chunk.columns["service_tier"] == ["", "", "flex"]
 
 
 def test_csv_has_every_field_in_either_way_of_reading() -> None:
@@ -302,28 +303,19 @@ def test_csv_has_every_field_in_either_way_of_reading() -> None:
     assert plain.columns == columns_of(decode_batch(body(FULL_V2), V2))
 
 
-def test_names_of_other_tiers_are_the_standard_tier_in_files() -> None:
-    records = [GOOD | {"service_tier": name} for name in ("default", "standard", "flex")]
-    [items] = read_items(records)
-    for chunk in (read(as_csv(*records)), items):
-        assert chunk.columns["service_tier"] == ["", "", "flex"]
-
-
 def test_columns_without_a_value_do_not_exist() -> None:
     chunk = read(as_csv(GOOD, GOOD | {"reasoning_tokens": 0, "status": ""}))
     assert not set(OPTIONAL_COLUMNS) & chunk.columns.keys()
 
 
-def test_rows_that_are_read_apart_keep_their_order_and_their_absent_values() -> None:
-    """A row with an unusual time is read apart from the others."""
+def test_rows_of_both_versions_keep_their_order_and_absent_values() -> None:
+    # A row with an unusual time is read apart from the others.
     records = [GOOD | {"web_searches": 1}, FULL_V2 | {"ts": "20260101T000000"}, GOOD]
     [chunk] = read_items(records)
     assert chunk.columns["web_searches"] == [1, 7, 0]
     assert chunk.columns["region"] == ["", "eu", ""]
     assert read(as_csv(*records)).columns == chunk.columns
-
-
-def test_records_of_both_versions_mix() -> None:
+    # Records of both versions mix.
     at = decode_batch(body(FULL))[0].ts
     first = UsageRecord(**FULL | {"ts": at})
     second = UsageRecordV2(**FULL_V2 | {"ts": at})

@@ -148,15 +148,13 @@ def test_the_same_call_in_another_notation_gives_the_same_result(members: dict[s
     assert records[0] == records[1]
 
 
-def test_rows_in_unusual_notations_keep_their_order() -> None:
+def test_odd_notations_and_blank_lines_change_no_row() -> None:
     lines = [CHAT | {"tag": str(n), "ts": "20260101" if n % 3 else None} for n in range(20)]
     lines[7] = {"request": None, "response": CHAT, "tag": "7"}
     lines[8] = {"response": CHAT, "tag": "8", "ts": "20260101"}
     records, _ = read_log(*lines)
     assert [record.tag for record in records] == [str(n) for n in range(20)]
-
-
-def test_blank_lines_are_no_rows_but_count_as_lines() -> None:
+    # Blank lines are no rows but count as lines.
     records, invalid = read_log(b"", CHAT, b"  ", b"\r", CHAT, b"x", b"", b"")
     assert len(records) == 2
     assert invalid == [InvalidRow(6, "not JSON")]

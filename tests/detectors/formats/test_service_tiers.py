@@ -71,12 +71,10 @@ def test_anthropic_names_it_in_the_usage() -> None:
     assert _tiers(*wrapped) == expected
 
 
-def test_nothing_is_stored_of_a_standard_tier() -> None:
+def test_no_tier_but_a_known_one_is_stored() -> None:
     [chunk] = read_chunks(BytesIO(json.dumps(CHAT | {"service_tier": "default"}).encode()))
     assert b"tier" not in encode_chunk(chunk)
-
-
-def test_no_other_tier_can_have_been_stored() -> None:
+    # No other tier can have been stored.
     [chunk] = read_chunks(BytesIO(json.dumps(CHAT | {"service_tier": "batch"}).encode()))
     forged = encode_chunk(chunk).replace(b'"batch"', b'"gratis"')
     with pytest.raises(UnreadableLogError):

@@ -256,13 +256,11 @@ def test_the_reason_names_an_extra_comma(pattern: bytes, said: str) -> None:
     assert sum(len(chunk.columns["ts"]) for chunk in chunks) >= 1
 
 
-def test_a_log_with_a_comma_after_every_line_is_rejected_with_that_reason() -> None:
+def test_commas_after_lines_are_named_and_those_within_strings_are_none() -> None:
     line = json.dumps(line_of("chat")).encode()
     with pytest.raises(UnreadableLogError, match="a comma after the object: use OpenAI"):
         list(read_chunks(BytesIO(line + b",\n" + line + b",\n")))
-
-
-def test_commas_within_strings_are_not_extra_commas() -> None:
+    # Commas within strings are not extra commas.
     text = json.dumps(line_of("chat")).encode() + b'\n{"model": ",,", "tag": ",}" "x"}'
     [chunk] = read_chunks(BytesIO(text))
     assert [row.reason for row in chunk.invalid] == ["not JSON"]

@@ -15,12 +15,7 @@ from detectors.contract import UsageRecord
 from detectors.formats import read_chunks
 from detectors.frames import from_chunks, read_log
 from detectors.report.account.call_files import IMPORT, merge_files, read_calls
-from tests.detectors.inputs.frames import (
-    INPUTS,
-    LOCAL_INPUTS,
-    SPARK_UNDER_STRESS,
-    as_polars,
-)
+from tests.detectors.inputs.frames import INPUTS, LOCAL_INPUTS, SPARK_UNDER_STRESS, as_polars
 
 COMPOSED = "caf\u00e9 \u1ed9"
 DECOMPOSED = normalize("NFD", COMPOSED)

@@ -49,9 +49,7 @@ def test_a_path_a_file_and_an_iterable_give_the_same(tmp_path: Path) -> None:
     assert read(BytesIO(CSV)).frame.equals(expected.frame)
     assert read(BytesIO(gzip.compress(CSV))).frame.equals(expected.frame)
     assert read(iter([UsageRecord(**CALL)])).frame.equals(expected.frame)
-
-
-def test_progress_counts_bytes(tmp_path: Path) -> None:
+    # Progress counts bytes.
     path = tmp_path / "usage.csv"
     path.write_bytes(CSV)
     heard: list[tuple[int, int]] = []
@@ -59,12 +57,10 @@ def test_progress_counts_bytes(tmp_path: Path) -> None:
     assert heard[-1] == (len(CSV), len(CSV))
 
 
-def test_absent_null_empty_and_zero_are_the_same() -> None:
+def test_absent_values_and_the_case_of_a_hash_are_the_same() -> None:
     empty = {"tag": "", "cached_tokens": 0, "prefix_hash": None, "latency_ms": None}
     assert read([CALL]).frame.equals(read([CALL | empty]).frame)
-
-
-def test_a_prefix_hash_is_the_same_in_either_case() -> None:
+    # A prefix hash is the same in either case.
     records = [*calls(1, prefix_hash="AB" * 32), *calls(1, prefix_hash="ab" * 32)]
     assert read(records).frame["prefix_hash"].to_list() == ["ab" * 32] * 2
     table = pl.DataFrame([CALL | {"prefix_hash": "AB" * 32}])
@@ -139,14 +135,12 @@ def test_a_source_of_another_type_is_a_type_error(source: Any) -> None:
         read(source)
 
 
-def test_many_items_are_read_in_their_order() -> None:
+def test_many_or_no_items_are_read_in_their_order() -> None:
     records = calls(120_000)
     log = read(records)
     assert log.rows == 120_000
     assert log.frame["ts"].is_sorted()
-
-
-def test_nothing_is_a_log_of_no_rows() -> None:
+    # Nothing is a log of no rows.
     log = read([])
     assert (log.rows, log.valid_pct, log.frame.schema) == (0, 0.0, CALLS)
 

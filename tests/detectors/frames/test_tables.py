@@ -116,14 +116,12 @@ def test_columns_that_only_need_other_names_are_named_alone() -> None:
         read(FRAME.rename({"ts": "created", "prompt_tokens": "some_count"}))
 
 
-def test_missing_columns_are_named() -> None:
+def test_columns_may_be_in_any_order_and_missing_ones_are_named() -> None:
     with pytest.raises(UnreadableLogError, match="Missing: provider, model"):
         read(FRAME.drop("provider", "model"))
     with pytest.raises(UnreadableLogError, match="needs a different name"):
         read(FRAME.with_columns(Model=pl.lit("m")))
-
-
-def test_columns_may_be_in_any_order_and_case() -> None:
+    # Columns may be in any order and case.
     frame = FRAME.select(reversed(FRAME.columns)).rename(str.upper)
     assert read(frame).frame.equals(read(FRAME).frame)
 

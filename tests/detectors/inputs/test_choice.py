@@ -27,19 +27,15 @@ def parquet(tmp_path: Path) -> Path:
     return file
 
 
-def test_files_of_parquet_need_no_engine_named(parquet: Path) -> None:
+def test_an_engine_is_for_files_and_need_not_be_named(parquet: Path) -> None:
     expected = detectors.audit(CALLS).to_json()
     for source in (parquet, str(parquet), str(parquet.parent / "*.parquet")):
         assert detectors.audit(source).to_json() == expected
     assert detectors.read(parquet).rows == len(CALLS)
-
-
-def test_an_engine_of_another_name_is_refused(parquet: Path) -> None:
+    # An engine of another name is refused.
     with pytest.raises(UnknownEngineError, match="engines: polars, duckdb, pyspark"):
         detectors.audit(parquet, engine="dask")
-
-
-def test_an_engine_is_for_files(parquet: Path) -> None:
+    # An engine is for files.
     with pytest.raises(TypeError, match="pass their path"):
         detectors.audit(pl.read_parquet(parquet), engine="duckdb")
 

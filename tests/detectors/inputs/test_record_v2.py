@@ -16,10 +16,7 @@ from detectors.frames import CALLS, OPTIONAL_CALLS, read, read_log, write_log
 from detectors.frames.sources import checked_calls, place_together
 from detectors.frames.usage_log import to_bytes
 from detectors.prices.book import PriceBook
-from detectors.prices.calls import (
-    OPTIONAL_CALL_COLUMNS,
-    read_labels,
-)
+from detectors.prices.calls import OPTIONAL_CALL_COLUMNS, read_labels
 from detectors.prices.table import Cells
 from detectors.report.part import Job, open_part
 from tests.detectors.formats.test_record_v2 import FULL_V2, IN_COLUMNS, NEW, TOO_MUCH, in_table

@@ -162,14 +162,12 @@ def test_a_stream_is_read_a_part_at_a_time_and_once(make: Callable[[pl.DataFrame
         scanned.collect()
 
 
-def test_what_is_no_frame_is_refused() -> None:
+def test_what_is_no_frame_is_refused_with_what_to_do() -> None:
     values = pl.Series([1]), pa.array([1]), pa.chunked_array([[1]]), duckdb.connect(), 7
     for value in (*values, pd.Series([1])):
         with pytest.raises(TypeError, match="expected a"):
             detectors.audit(value)
-
-
-def test_frames_that_speak_no_arrow_are_refused_with_what_to_do() -> None:
+    # Frames that speak no arrow are refused with what to do.
     kind = type("DataFrame", (), {"__module__": "dask.dataframe", "columns": ["ts"]})
     with pytest.raises(UnknownEngineError, match="not of dask. Convert it to one of pandas"):
         detectors.audit(kind())

@@ -18,13 +18,7 @@ from tests.detectors.inputs.frames import (
     SPARK_UNDER_STRESS,
     as_polars,
 )
-from tests.detectors.reference.builders import (
-    answers,
-    capped,
-    hashed,
-    series,
-    unhashed,
-)
+from tests.detectors.reference.builders import answers, capped, hashed, series, unhashed
 from tests.lazily import pd
 
 TS: Final = pl.col("ts")

@@ -31,7 +31,9 @@ def _compare(
     return status, capsys.readouterr().out
 
 
-def test_a_difference_without_a_line_fails(tmp_path: Path, capsys: Any) -> None:
+def test_a_difference_without_a_line_and_a_line_without_one_fail(
+    tmp_path: Path, capsys: Any
+) -> None:
     entries = {"gpt-5.4": _EQUAL, "gpt-5.4-mini": _OTHER, "unknown": _OTHER}
     status, said = _compare(tmp_path, entries, [], capsys)
     assert status == 1
@@ -40,15 +42,11 @@ def test_a_difference_without_a_line_fails(tmp_path: Path, capsys: Any) -> None:
         0,
         "1 rates differ, 0 without a line that says why.\n",
     )
-
-
-def test_a_line_without_a_difference_fails(tmp_path: Path, capsys: Any) -> None:
+    # A line without a difference fails.
     status, said = _compare(tmp_path, {"gpt-5.4": _EQUAL}, [_LINE], capsys)
     assert status == 1
     assert "no longer a difference: openai ['gpt-5.4-*']" in said
-
-
-def test_a_tier_without_a_rate_of_ours_is_a_difference(tmp_path: Path, capsys: Any) -> None:
+    # A tier without a rate of ours is a difference.
     entry = {"litellm_provider": "mistral", "input_cost_per_token_priority": 9e-06}
     _, said = _compare(tmp_path, {"mistral/mistral-large-2512": entry}, [], capsys)
     assert "mistral mistral-large-2512 priority input_tokens: ours 0.5, theirs 9" in said

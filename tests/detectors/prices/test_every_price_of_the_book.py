@@ -9,12 +9,7 @@ import genai_prices
 import polars as pl
 import pytest
 from genai_prices.data_snapshot import get_snapshot
-from genai_prices.types import (
-    ModelInfo,
-    ModelPrice,
-    StartDateConstraint,
-    TieredPrices,
-)
+from genai_prices.types import ModelInfo, ModelPrice, StartDateConstraint, TieredPrices
 
 from detectors.prices.book import PriceBook
 from detectors.prices.lookup.published import tier_context

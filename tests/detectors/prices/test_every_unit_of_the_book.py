@@ -177,11 +177,9 @@ def _price_keys() -> set[str]:
     return used | {unit["price_key"] for unit in unit_data.values()}
 
 
-def test_every_price_key_is_priced() -> None:
+def test_every_price_key_is_priced_and_a_new_one_is_noticed() -> None:
     assert _unknown(_price_keys()) == set()
-
-
-def test_a_price_key_that_is_new_to_the_book_is_noticed() -> None:
+    # A price key that is new to the book is noticed.
     assert _unknown({"input_mtok", "input_smell_mtok"}) == {"input_smell_mtok"}
 
 
@@ -240,14 +238,12 @@ def test_no_more_tokens_are_written_for_an_hour_than_at_all(
     assert cost == pytest.approx(million_usd / 1_000, rel=1e-12)
 
 
-def test_sounds_beyond_the_uncached_prompt_are_cached() -> None:
+def test_sounds_beyond_the_prompt_are_cached_and_a_frames_own_column_is_priced() -> None:
     # gpt-realtime: text $4, sounds $32, cached $0.40 per million tokens.
     counts = {"prompt_tokens": 1_000, "cached_tokens": 900}
     cost = _cost("gpt-realtime", audio_prompt_tokens=500, **counts)
     assert cost == pytest.approx((100 * 32 + 900 * 0.4) / 1e6, rel=1e-12)
-
-
-def test_a_frames_own_column_prices_a_unit_that_records_do_not_count() -> None:
+    # A frames own column prices a unit that records do not count.
     base = _cost("claude-sonnet-5", prompt_tokens=10)
     call = {"prompt_tokens": 10, "file_searches": 7, "storage_searches": 1_000}
     assert _cost("gpt-5.4", **call) - _cost("gpt-5.4", prompt_tokens=10) == pytest.approx(2.5)

@@ -50,23 +50,17 @@ def _without_place(snapshot: DataSnapshot) -> set[tuple[str, str]]:
     return set(_models(snapshot)) - _rungs() - _left_out().keys()
 
 
-def test_every_model_of_the_book_is_on_the_ladder_or_excluded_for_a_reason() -> None:
+def test_every_model_of_the_book_is_on_the_ladder_or_excluded() -> None:
     assert _without_place(get_snapshot()) == set()
     assert all(len(reason) > 20 for reason in _left_out().values())
-
-
-def test_a_model_that_is_new_to_the_book_is_noticed() -> None:
+    # A model that is new to the book is noticed.
     info = ModelInfo(id="gpt-7", match=ClauseEquals("gpt-7"), prices=ModelPrice())
     openai = Provider(id="openai", name="OpenAI", api_pattern="openai", models=[info])
     newer = DataSnapshot(providers=[openai], from_auto_update=False)
     assert _without_place(newer) == {("openai", "gpt-7")}
-
-
-def test_nothing_is_both_on_the_ladder_and_excluded() -> None:
+    # Nothing is both on the ladder and excluded.
     assert not _rungs() & _left_out().keys()
-
-
-def test_every_excluded_model_is_still_in_the_book() -> None:
+    # Every excluded model is still in the book.
     gone = _left_out().keys() - set(_models(get_snapshot()))
     # One reason speaks of two providers, of which not each sells every model of it.
     assert {name for _, name in gone} <= {name for _, name in _models(get_snapshot())}

@@ -60,21 +60,17 @@ def test_a_share_may_be_written_in_several_ways(share: object) -> None:
     assert PriceBook(discounts={"openai": share}).negotiated == ("openai: 12% off",)
 
 
-def test_a_discount_applies_from_its_first_day_to_its_last() -> None:
+def test_discounts_and_overrides_apply_on_their_days() -> None:
     tick = timedelta(microseconds=1)
     first, after = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 4, tzinfo=UTC)
     book = PriceBook(discounts={"openai": DISCOUNT})
     costs = _costs(book, *map(_at, (first - tick, first, after - tick, after)))
     assert costs == pytest.approx([2.125, 1.7, 1.7, 2.125], rel=1e-12)
-
-
-def test_one_discount_may_follow_another() -> None:
+    # One discount may follow another.
     book = PriceBook(discounts={"openai": [DISCOUNT, {"share": 0.4, "from": date(2026, 11, 4)}]})
     costs = _costs(book, *(_at(NOON + timedelta(days=days)) for days in (-3, 0, 2)))
     assert costs == pytest.approx([2.125, 1.7, 1.275], rel=1e-12)
-
-
-def test_an_override_replaces_the_list_and_the_discount() -> None:
+    # An override replaces the list and the discount.
     book = PriceBook(
         discounts={"openai": 0.1}, overrides={("openai", "gpt-5.4"): {"input_mtok": 2}}
     )
@@ -95,19 +91,15 @@ def test_cache_rates_move_with_an_overridden_input_rate() -> None:
     assert "proportion" not in whole.negotiated[0]
 
 
-def test_a_model_without_cache_rates_promises_none() -> None:
+def test_an_override_applies_to_every_name_tier_and_length() -> None:
     book = PriceBook(overrides={("openai", "gpt-4-turbo"): {"input_mtok": 8}})
     assert book.negotiated == ("openai gpt-4-turbo: input_mtok $8.00",)
-
-
-def test_an_override_applies_to_every_name_of_its_model_and_no_other() -> None:
+    # An override applies to every name of its model and no other.
     book = PriceBook(overrides={("openai", "gpt-5.4"): {"input_mtok": 2, "output_mtok": 10}})
     snapshot, smaller = _costs(book, {"model": "gpt-5.4-2026-03-05"}, {"model": "gpt-5.4-mini"})
     assert snapshot == pytest.approx(1.5, rel=1e-12)
     assert smaller == pytest.approx(0.25 * 0.75 + 0.1 * 4.5, rel=1e-12)
-
-
-def test_an_override_moves_with_the_list_for_long_prompts_and_other_tiers() -> None:
+    # An override moves with the list for long prompts and other tiers.
     # The list doubles the input beyond 272,000 tokens, and halves all of it for a batch.
     book = PriceBook(overrides={("openai", "gpt-5.4"): {"input_mtok": 2}})
     long, batch = _costs(
@@ -117,20 +109,16 @@ def test_an_override_moves_with_the_list_for_long_prompts_and_other_tiers() -> N
     assert batch == pytest.approx(0.25 * 1 + 0.1 * 7.5, rel=1e-12)
 
 
-def test_a_cache_rate_can_be_negotiated_where_the_list_has_none() -> None:
+def test_cached_tokens_and_targets_cost_what_was_negotiated() -> None:
     # gpt-4-turbo: $10 and $30 per million tokens, no cache rates.
     book = PriceBook(overrides={("openai", "gpt-4-turbo"): {"cache_read_mtok": 1}})
     cost = _costs(book, {"model": "gpt-4-turbo", "cached_tokens": 200_000})
     assert cost == pytest.approx([0.05 * 10 + 0.2 * 1 + 0.1 * 30], rel=1e-12)
-
-
-def test_a_cached_token_without_a_rate_costs_the_negotiated_input_rate() -> None:
+    # A cached token without a rate costs the negotiated input rate.
     book = PriceBook(overrides={("openai", "gpt-4-turbo"): {"input_mtok": 8}})
     cost = _costs(book, {"model": "gpt-4-turbo", "cached_tokens": 200_000})
     assert cost == pytest.approx([0.25 * 8 + 0.1 * 30], rel=1e-12)
-
-
-def test_the_target_is_compared_at_its_negotiated_rates() -> None:
+    # The target is compared at its negotiated rates.
     agreed = {("openai", "gpt-5.4-mini"): {"input_mtok": 0.5, "output_mtok": 3}}
     calls = price_calls(_calls({}), PriceBook(overrides=agreed))
     [saving] = calls.collect()["target_saving_usd"]
@@ -163,13 +151,11 @@ def test_two_models_and_two_spans_of_one_may_have_rates() -> None:
     assert costs == pytest.approx([0.45, 0.95, 0.45], rel=1e-12)
 
 
-def test_a_gateways_label_has_only_the_rates_negotiated_for_it() -> None:
+def test_a_gateways_label_has_its_own_rates_and_the_providers_discount() -> None:
     book = PriceBook(overrides={("house", "gpt-5.4"): {"input_mtok": 1, "output_mtok": 5}})
     costs = _costs(book, {"provider": "house"}, {"provider": "openai"})
     assert costs == pytest.approx([0.75, 2.125], rel=1e-12)
-
-
-def test_the_providers_discount_applies_through_a_gateway() -> None:
+    # The providers discount applies through a gateway.
     book = PriceBook(discounts={"openai": 0.2})
     assert _costs(book, {"provider": "house"}) == pytest.approx([1.7], rel=1e-12)
 
@@ -215,10 +201,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"overrides": {("openai", "gpt-5.4"): 1}}, "expected a mapping of input_mtok"),
     ({"overrides": {("openai", "gpt-5.4"): {}}}, "expected at least one of input_mtok"),
     ({"overrides": {("openai", "gpt-5.4"): {"input": 1}}}, "unknown 'input'"),
-    (
-        {"overrides": {("openai", "gpt-5.4"): {"input_mtok": -1}}},
-        "input_mtok: expected US dollars",
-    ),
+    ({"overrides": {("openai", "gpt-5.4"): {"input_mtok": -1}}}, "input_mtok: expected US dollars"),
     (
         {"overrides": {("openai", "gpt-5.4"): {"input_mtok": None}}},
         "input_mtok: expected US dollars",

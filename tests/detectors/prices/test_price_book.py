@@ -47,12 +47,10 @@ def _priced(book: PriceBook | None = None, **call: Any) -> dict[str, Any]:
     return priced
 
 
-def test_a_label_of_the_book_is_billed_spend() -> None:
+def test_a_label_of_the_book_and_a_providers_alias_are_billed_spend() -> None:
     listing = _listing("openai", "GPT-5.4")
     assert (listing.provider, listing.is_equivalent) == ("openai", False)
-
-
-def test_an_alias_of_a_provider_is_that_provider() -> None:
+    # An alias of a provider is that provider.
     assert _listing("amazon-bedrock", "us.amazon.nova-pro-v1:0").provider == "aws"
 
 
@@ -62,12 +60,10 @@ def test_an_unknown_label_or_a_plan_has_the_providers_list_price(label: str) -> 
     assert (listing.provider, listing.is_equivalent) == ("anthropic", True)
 
 
-def test_a_plan_of_a_provider_of_the_book_keeps_that_providers_own_models() -> None:
+def test_a_plan_and_a_gateway_have_the_prices_of_the_models_provider() -> None:
     listing = _listing("copilot", "mai-code-1-flash-picker")
     assert (listing.provider, listing.is_equivalent) == ("github-copilot", True)
-
-
-def test_a_gateways_provider_comes_from_the_models_name() -> None:
+    # A gateways provider comes from the models name.
     listing = _listing("litellm", "anthropic/claude-opus-4-8")
     assert (listing.provider, listing.is_equivalent) == ("anthropic", True)
 
@@ -86,23 +82,19 @@ def test_a_model_billed_by_hours_or_characters_is_unpriced(model: str) -> None:
     assert _price(model=model) is None
 
 
-def test_a_request_fee_is_part_of_the_cost_but_not_of_the_input_rate() -> None:
+def test_fees_and_cached_tokens_cost_what_the_book_says() -> None:
     # sonar-pro: $3 and $15 per million tokens, $6 per thousand requests.
     call = _priced(provider="perplexity", model="sonar-pro")
     expected = Decimal(1_000) * 3 / 10**6 + Decimal(100) * 15 / 10**6 + Decimal(6) / 1_000
     assert call["cost_usd"] == pytest.approx(float(expected), rel=1e-12)
     assert call["input_usd_per_token"] == pytest.approx(3e-6, rel=1e-12)
-
-
-def test_a_cached_token_without_a_rate_costs_the_input_rate() -> None:
+    # A cached token without a rate costs the input rate.
     # gpt-4-turbo: $10 and $30 per million tokens, no cache rates.
     call = _priced(model="gpt-4-turbo", cached_tokens=400, cache_write_tokens=300)
     assert call["cost_usd"] == pytest.approx(0.013, rel=1e-12)
     assert call["has_cache_read"] == 0
     assert call["cache_read_usd"] == call["input_usd"]
-
-
-def test_more_cache_than_prompt_leaves_nothing_uncached() -> None:
+    # More cache than prompt leaves nothing uncached.
     # claude-opus-4-8: read $0.50, write $6.25, output $25 per million tokens.
     call = _priced(
         provider="anthropic", model="claude-opus-4-8", cached_tokens=900, cache_write_tokens=200
@@ -111,7 +103,7 @@ def test_more_cache_than_prompt_leaves_nothing_uncached() -> None:
     assert call["cost_usd"] == pytest.approx(float(expected), rel=1e-12)
 
 
-def test_a_target_counts_where_the_call_is_cheaper_at_its_rates_on_that_day() -> None:
+def test_a_target_counts_where_it_is_cheaper_for_the_call() -> None:
     # Until 2026-07-29 gpt-5.6-luna cost $1 and $6, gpt-5.6-terra $2.50 and $15 per million tokens.
     call = _priced(model="gpt-5.6-terra", at_us=1_780_000_000_000_000)
     assert call["target_saving_usd"] == pytest.approx(1e-6 * (1_000 * 1.5 + 100 * 9), rel=1e-9)
@@ -120,14 +112,10 @@ def test_a_target_counts_where_the_call_is_cheaper_at_its_rates_on_that_day() ->
     cheap = _two_models(cheaper_output=Decimal(60))
     saving = _priced(cheap, model="gpt-5.4")["target_saving_usd"]
     assert saving == pytest.approx(1e-6 * (1_000 * 9 - 100 * 30), rel=1e-9)
-
-
-def test_a_target_without_a_price_does_not_count() -> None:
+    # A target without a price does not count.
     call = _priced(_two_models(cheaper_output=None), model="gpt-5.4")
     assert (call["target_kind"], call["target_saving_usd"]) == (0, 0)
-
-
-def test_the_target_is_priced_at_the_calls_length() -> None:
+    # The target is priced at the calls length.
     tiered = TieredPrices(base=Decimal(1), tiers=[Tier(start=500, price=Decimal(9))])
     book = _two_models(cheaper_output=Decimal(5), cheaper_input=tiered)
     call = _priced(book, model="gpt-5.4")

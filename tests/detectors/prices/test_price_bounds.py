@@ -66,10 +66,7 @@ def test_a_costly_file_is_refused_with_what_was_expected(text: str, message: str
     assert len(str(caught.value)) < 300
 
 
-@each_case(
-    "value",
-    [10**5_000, -1, Decimal("1e999999"), "1e999999", "9" * 5_000],
-)
+@each_case("value", [10**5_000, -1, Decimal("1e999999"), "1e999999", "9" * 5_000])
 def test_the_library_refuses_the_same_numbers(value: Any) -> None:
     with pytest.raises(PriceTermsError, match="expected US dollars"):
         PriceBook(overrides={("openai", "gpt-5.4"): {"input_mtok": value}})

@@ -34,7 +34,7 @@ legacy = ["openai", "gpt-4o"]
 """
 
 
-def test_a_file_has_discounts_rates_and_aliases() -> None:
+def test_a_file_has_terms_and_what_is_written_is_read_as_the_same() -> None:
     book = PriceBook.from_toml(TEXT)
     assert len(book.negotiated) == 5
     assert "openai gpt-5.5: input_mtok $4.00" in book.negotiated[2]
@@ -42,9 +42,7 @@ def test_a_file_has_discounts_rates_and_aliases() -> None:
         "azure legacy priced as openai gpt-4o",
         "azure prod-chat-* priced as azure gpt-5.4",
     )
-
-
-def test_what_is_written_is_read_as_the_same_terms() -> None:
+    # What is written is read as the same terms.
     written = PriceBook.from_toml(TEXT).to_toml()
     again = PriceBook.from_toml(written)
     assert again.to_toml() == written

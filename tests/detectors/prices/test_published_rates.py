@@ -240,10 +240,7 @@ def test_nova_has_a_price_in_each_part_of_the_world(region: str, usd: float) -> 
 
 @each_case(
     ("name", "tables"),
-    [
-        ("service_tiers", ("rule", "region")),
-        ("rates", ("rate", "long", "follows", "same")),
-    ],
+    [("service_tiers", ("rule", "region")), ("rates", ("rate", "long", "follows", "same"))],
 )
 def test_every_entry_has_a_source(name: str, tables: tuple[str, ...]) -> None:
     for table in tables:

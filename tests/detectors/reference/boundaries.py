@@ -61,10 +61,7 @@ BOUNDARIES = {
         400, lambda v: answers([50] * 9 + [int(v)]), "short_answers", (10, 10, 9)
     ),
     "d1 legacy calls": Boundary(
-        5,
-        lambda v: answers([900] * int(v), model="gpt-4-0613"),
-        "legacy_model",
-        (0, 5, 6),
+        5, lambda v: answers([900] * int(v), model="gpt-4-0613"), "legacy_model", (0, 5, 6)
     ),
     "d2 calls of a hash": Boundary(2, lambda v: hashed(int(v), 60), "uncached_prefix", (0, 2, 3)),
     "d2 cache seconds": Boundary(300, lambda v: hashed(3, v), "uncached_prefix", (3, 3, 0)),
@@ -77,10 +74,7 @@ BOUNDARIES = {
     ),
     # Of 21 prompts the third is the 10th percentile.
     "d2 unhashed percentile": Boundary(
-        2_048,
-        lambda v: unhashed([1_100] * 2 + [int(v)] * 19),
-        "unhashed_prefix",
-        (0, 21, 21),
+        2_048, lambda v: unhashed([1_100] * 2 + [int(v)] * 19), "unhashed_prefix", (0, 21, 21)
     ),
     "d2 hour run": Boundary(
         3_600, lambda v: rewritten(v, prefix_hash=HASH), "short_lifetime", (2, 2, 0), 0.001
@@ -105,10 +99,7 @@ BOUNDARIES = {
         30, lambda v: bloat(_outgrown(10), int(v) - 10), "outgrown", (0, 4, 4)
     ),
     "d3 routes of a bin": Boundary(
-        2,
-        lambda v: bloat(_outgrown(10), 40, ("a", "b", "c")[: int(v)]),
-        "outgrown",
-        (0, 4, 4),
+        2, lambda v: bloat(_outgrown(10), 40, ("a", "b", "c")[: int(v)]), "outgrown", (0, 4, 4)
     ),
     # 100 calls in the bin; ten of the group's are long, the others as long as the norm.
     "d3 share of a bin": Boundary(
@@ -119,10 +110,7 @@ BOUNDARIES = {
         0.01,
     ),
     "d4 whole prompt": Boundary(
-        800,
-        lambda v: series([5.0] * 2, int(v), 5, prefix_hash=HASH),
-        "same_prompt",
-        (2, 2, 0),
+        800, lambda v: series([5.0] * 2, int(v), 5, prefix_hash=HASH), "same_prompt", (2, 2, 0)
     ),
     "d4 share of a prompt": Boundary(
         0.95, lambda v: one_prompt_of_many(_share(v, 100)), "same_prompt", (0, 94, 95), 0.01
@@ -251,10 +239,6 @@ BOUNDARIES = {
         0.1,
     ),
     "d6 share of a hash": Boundary(
-        0.5,
-        lambda v: loop([PACE] * 99, hashed_calls=_share(v, 100)),
-        "hashed",
-        (0, 80, 80),
-        0.01,
+        0.5, lambda v: loop([PACE] * 99, hashed_calls=_share(v, 100)), "hashed", (0, 80, 80), 0.01
     ),
 }

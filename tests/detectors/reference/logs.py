@@ -61,11 +61,7 @@ OPENAI_FORMATS = (
     as_wrapped_responses,
 )
 ANTHROPIC_FORMATS = (as_messages, as_wrapped_messages)
-FORMATS: tuple[Writer, ...] = (
-    as_csv,
-    *OPENAI_FORMATS,
-    *ANTHROPIC_FORMATS,
-)
+FORMATS: tuple[Writer, ...] = (as_csv, *OPENAI_FORMATS, *ANTHROPIC_FORMATS)
 
 
 # Of several numbers or texts; the drawn logs have none.
@@ -166,10 +162,7 @@ def _response(record: UsageRecord) -> Line:
 def _input_details(record: UsageRecord) -> Line | None:
     if record.cached_tokens is None and record.cache_write_tokens is None:
         return None
-    return {
-        "cached_tokens": record.cached_tokens,
-        "cache_write_tokens": record.cache_write_tokens,
-    }
+    return {"cached_tokens": record.cached_tokens, "cache_write_tokens": record.cache_write_tokens}
 
 
 def _message(record: UsageRecord) -> Line:
@@ -205,8 +198,4 @@ def _wrapped(flat: Line, cap: str) -> Line:
     response = {name: value for name, value in flat.items() if name in _BODY}
     if "object" not in response:  # this provider's object has no time
         labels |= {"created": response.pop("created")} if "created" in response else {}
-    return {
-        **labels,
-        "request": {"model": flat["model"], cap: declared},
-        "response": response,
-    }
+    return {**labels, "request": {"model": flat["model"], cap: declared}, "response": response}

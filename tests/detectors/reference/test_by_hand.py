@@ -40,29 +40,23 @@ def _dollars(found: Found) -> tuple[float, float, float]:
     return found.low / factor, found.observed, found.high / factor
 
 
-def test_a_short_answer_costs_less_at_the_next_cheaper_model() -> None:
+def test_short_answers_cost_less_at_the_next_cheaper_model() -> None:
     # gpt-4.1: $2 and $8; gpt-4.1-mini: $0.40 and $1.60. The answer of 500 counts only at the top.
     found = _found([], "short_answers", audit(answers([100] * 19 + [500]), NO_FLOOR))
     each = (100 * 1.6 + 100 * 6.4) / MTOK
     top = 19 * each + (100 * 1.6 + 500 * 6.4) / MTOK
     assert (found.calls, found.suggested_model) == (19, "gpt-4.1-mini")
     assert _dollars(found) == pytest.approx((0, 19 * each, top))
-
-
-def test_answers_that_only_the_upper_limits_allow_are_no_finding_but_in_the_upper_sum() -> None:
+    # Answers that only the upper limits allow are no finding but in the upper sum.
     outcome = audit(answers([200] * 5))
     assert outcome.findings == ()
     conditional = outcome.sums.conditional
     assert (conditional.low, conditional.stated) == (0, 0)
     assert conditional.high == pytest.approx(5 * (100 * 1.6 + 200 * 6.4) / MTOK)
-
-
-def test_reasoning_is_no_part_of_a_short_answer() -> None:
+    # Reasoning is no part of a short answer.
     records = answers([700] * 5, model="gpt-5.4", reasoning_tokens=600)
     assert _found(records, "short_answers").calls == 5
-
-
-def test_any_answer_of_a_replaced_model_counts() -> None:
+    # Any answer of a replaced model counts.
     # claude-3-opus: $15 and $75; claude-opus-5-5: $4 and $20.
     records = answers([3_000] * 5, provider="anthropic", model="claude-3-opus")
     found = _found(records, "legacy_model")
@@ -76,7 +70,7 @@ def test_a_prompt_over_the_targets_window_does_not_count() -> None:
     assert _found(records, "short_answers").calls == 3
 
 
-def test_a_chat_reads_the_whole_prompt_before() -> None:
+def test_prefixes_are_read_from_the_cache_where_that_pays() -> None:
     # Prompts of 2,000, 2,500 and 3,000 tokens, answers of 400: each call continues the one before.
     # The second reads 2,000 and so the first writes them; the third reads 2,500, 500 of them new.
     records = [at(60.0 * n, 2_000 + 500 * n, 400, prefix_hash=HASH, **CLAUDE) for n in range(3)]
@@ -85,6 +79,15 @@ def test_a_chat_reads_the_whole_prompt_before() -> None:
     low = (4_500 * 2.7 - (2_000 + 500 + 500) * 0.75) / MTOK
     assert (found.calls, found.confidence) == (3, "ESTIMATED")
     assert _dollars(found) == pytest.approx((low, saving, saving))
+    # Long prompts without a hash claim nothing.
+    found = _found(unhashed([2_048] * 20), "unhashed_prefix")
+    assert (found.confidence, found.calls, found.monthly) == ("INFORMATIONAL", 20, 0)
+    # Writes that nothing reads are verified.
+    writes = {"cache_write_tokens": 4_000, "cache_write_1h_tokens": 1_000, **CLAUDE}
+    found = _found(series([4_000.0] * 2, 6_000, 900, **writes), "unread_writes")
+    loss = 3 * (3_000 * 0.75 + 1_000 * 3) / MTOK
+    assert found.confidence == "VERIFIED"
+    assert _dollars(found) == pytest.approx((loss, loss, loss))
 
 
 def test_a_shared_system_prompt_is_read_as_far_as_the_longest_equal_hash() -> None:
@@ -101,11 +104,6 @@ def test_a_lone_call_of_a_hash_pays_for_a_write_that_nothing_reads() -> None:
     assert found.low == 0  # 6,000 tokens written by each would cost more than is read
 
 
-def test_long_prompts_without_a_hash_claim_nothing() -> None:
-    found = _found(unhashed([2_048] * 20), "unhashed_prefix")
-    assert (found.confidence, found.calls, found.monthly) == ("INFORMATIONAL", 20, 0)
-
-
 def test_a_job_every_seven_minutes_needs_a_longer_lifetime() -> None:
     # Every call writes 10,000 tokens; the eight after the first would read them instead.
     records = series(
@@ -114,14 +112,6 @@ def test_a_job_every_seven_minutes_needs_a_longer_lifetime() -> None:
     found = _found(records, "short_lifetime")
     saving = (8 * 10_000 * (3.75 - 0.3) - 10_000 * (6 - 3.75)) / MTOK
     assert _dollars(found) == pytest.approx((saving / 2, saving, saving))
-
-
-def test_writes_that_nothing_reads_are_verified() -> None:
-    writes = {"cache_write_tokens": 4_000, "cache_write_1h_tokens": 1_000, **CLAUDE}
-    found = _found(series([4_000.0] * 2, 6_000, 900, **writes), "unread_writes")
-    loss = 3 * (3_000 * 0.75 + 1_000 * 3) / MTOK
-    assert found.confidence == "VERIFIED"
-    assert _dollars(found) == pytest.approx((loss, loss, loss))
 
 
 def test_a_route_that_usually_has_normal_prompts_has_outgrown_them() -> None:
@@ -148,28 +138,22 @@ def test_a_burst_is_as_sure_as_its_answers_are_equal(
     assert _found(bursts(sizes, completions), "same_prompt").confidence == confidence
 
 
-def test_a_repeated_shape_may_be_chance() -> None:
+def test_repetitions_and_loops_cost_what_they_repeat() -> None:
     found = _found(series([10.0] * 2, 2_000, 300), "same_shape")
     cost = 2 * (2_000 * 2 + 300 * 8) / MTOK
     assert _dollars(found) == pytest.approx((0, cost, cost))
-
-
-def test_a_cut_answer_that_is_asked_for_again_was_thrown_away() -> None:
+    # A cut answer that is asked for again was thrown away.
     found = _found(asked_again(cut=10, repeats=5), "truncated")
     saving = 5 * (1_000 * 2 + 200 * 8) / MTOK
     assert found.calls == 10
     assert _dollars(found) == pytest.approx((saving / 2, saving, 3.5 * saving))
     assert _found(asked_again(cut=10, repeats=1), "truncated").confidence == "INFORMATIONAL"
-
-
-def test_a_cut_answer_that_is_continued_costs_its_prompt_again() -> None:
+    # A cut answer that is continued costs its prompt again.
     records = [at(2_000.0 * n, 1_000, 200, declared_max_tokens=200) for n in range(5)]
     records += [at(2_000.0 * n + 9, 1_200, 200) for n in range(5)]
     found = _found(records, "truncated")
     assert found.observed == pytest.approx(5 * 1_000 * 2 / MTOK)
-
-
-def test_a_loop_could_share_requests() -> None:
+    # A loop could share requests.
     found = _found(loop([10.5] * 9), "hashed")
     tokens = sum(1_500 + n for n in range(10) if n % 5)
     assert found.calls == 8

@@ -7,14 +7,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 from detectors.contract import UsageRecord
-from tests.detectors.reference.sources import (
-    PRICED,
-    SMALL,
-    UNPRICED,
-    clock,
-    draw_hash,
-    draw_source,
-)
+from tests.detectors.reference.sources import PRICED, SMALL, UNPRICED, clock, draw_hash, draw_source
 
 
 def repeated_prompt(rng: Random, start: datetime) -> list[UsageRecord]:

@@ -58,16 +58,12 @@ def test_every_report_is_the_one_of_the_log_alone() -> None:
     together = detectors.audit_many(logs)
     assert [report.to_json() for report in together] == alone
     assert sum(len(report.findings) for report in together) > 20
-
-
-def test_the_same_plans_serve_other_logs() -> None:
+    # The same plans serve other logs.
     logs = _logs()
     first = [report.to_json() for report in detectors.audit_many(logs)]
     backwards = [report.to_json() for report in detectors.audit_many(logs[::-1])]
     assert backwards[::-1] == first
-
-
-def test_other_thresholds_are_not_mixed_up() -> None:
+    # Other thresholds are not mixed up.
     log = _logs()[2]
     strict = detectors.Thresholds(floor_usd=1_000_000.0)
     before = detectors.audit(log)

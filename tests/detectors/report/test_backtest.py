@@ -76,16 +76,14 @@ def test_half_of_all_projections_are_over_and_half_under_the_true_month(
     assert 0.9 <= median(months) / truth <= 1.1
 
 
-def test_an_outlier_changes_monthly_dollars_by_less_than_a_percent(calls: list[Call]) -> None:
+def test_outliers_and_midnight_change_monthly_dollars_by_less_than_a_percent(
+    calls: list[Call],
+) -> None:
     day = part(calls, 36, 24)
     long_ago = (FIRST - 20 * 365 * DAY_US, 1_000)
     assert month(day)
     assert month([long_ago, *day]) == pytest.approx(month(day), rel=0.01)
-
-
-def test_crossing_midnight_changes_monthly_dollars_by_less_than_a_percent(
-    calls: list[Call],
-) -> None:
+    # Crossing midnight changes monthly dollars by less than a percent.
     day = part(calls, 24, 24)
     later = [(at + 7 * HOUR, usd) for at, usd in day]
     assert later[0][0] // DAY_US < later[-1][0] // DAY_US

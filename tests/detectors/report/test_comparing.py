@@ -7,13 +7,7 @@ from msgspec.structs import replace
 
 import detectors
 from detectors import Finding, Report
-from detectors.contract import (
-    Others,
-    SpendByModel,
-    SpendByRoute,
-    list_priced_changes,
-    span_of,
-)
+from detectors.contract import Others, SpendByModel, SpendByRoute, list_priced_changes, span_of
 from detectors.report.result.comparing import Comparison
 from tests.detectors.reference.builders import answers
 from tests.detectors.reports import make_finding, make_report
@@ -74,28 +68,22 @@ def test_dollars_of_unequal_spans_are_compared_by_the_month() -> None:
     assert {change.status for change in long.compare(short).changes} == {"unchanged"}
 
 
-def test_a_cent_is_a_change_and_less_is_not() -> None:
+def test_routes_are_compared_by_label_or_model_and_to_the_cent() -> None:
     earlier = _report(_finding("a", 1))
     for monthly, status in (("1.009", "unchanged"), ("1.01", "worse"), ("0.99", "better")):
         finding = replace(_finding("a", 1), monthly_cost_impact_usd=Decimal(monthly))
         assert _statuses(_report(finding).compare(earlier)) == {"a": status}
-
-
-def test_a_route_with_a_new_model_is_fixed() -> None:
+    # A route with a new model is fixed.
     before = detectors.audit(answers([50] * 40))
     after = detectors.audit(answers([50] * 40, model="gpt-4.1-nano"))
     assert {change.status for change in after.compare(before).changes} == {"fixed"}
-
-
-def test_a_route_without_label_is_compared_by_its_model() -> None:
+    # A route without label is compared by its model.
     earlier = _report(_finding("gpt-5.4", 300))
     model = SpendByModel(provider="openai", model="gpt-5.4", calls=1, spend_usd=Decimal(1))
     still = replace(_report(routes=("",)), spend_by_model=(model,))
     assert _statuses(still.compare(earlier)) == {"gpt-5.4": "fixed"}
     assert _statuses(_report(routes=("",)).compare(earlier)) == {"gpt-5.4": "gone"}
-
-
-def test_a_list_of_routes_cut_short_proves_no_absence() -> None:
+    # A list of routes cut short proves no absence.
     earlier = _report(_finding("a", 300))
     cut = replace(_report(routes=("b",)), other_routes=Others(count=1))
     assert _statuses(cut.compare(earlier)) == {"a": "fixed"}
@@ -134,14 +122,12 @@ def test_spend_is_compared_by_route_largest_change_first() -> None:
     ]
 
 
-def test_spend_is_compared_per_day_if_one_report_covers_more_days() -> None:
+def test_unequal_spans_are_compared_per_day_and_unpriced_findings_not_at_all() -> None:
     earlier = _spent("2026-10-01T00:00:00Z", "2026-10-11T00:00:00Z", 50, a=50)
     later = _spent("2026-10-11T00:00:00Z", "2026-10-11T00:01:00Z", 10, a=10)
     [change] = later.compare(earlier).routes
     assert (change.before_usd, change.after_usd) == (Decimal(5), Decimal(10))
-
-
-def test_a_report_without_calls_covers_a_day() -> None:
+    # A report without calls covers a day.
     empty = span_of(detectors.audit([]))
     assert (empty.days, empty.first, empty.spend_usd) == (1, None, Decimal(0))
 

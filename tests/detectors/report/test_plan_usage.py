@@ -24,12 +24,7 @@ from detectors.report.account import Terms, audit_window, file_counts, sum_spend
 from detectors.report.account.file_counts import FileCounts
 from detectors.wording.findings_csv import print_findings
 from detectors.wording.tail import PLAN_HEADING, plan_tables
-from tests.detectors.inputs.frames import (
-    INPUTS,
-    LOCAL_INPUTS,
-    SPARK_UNDER_STRESS,
-    as_polars,
-)
+from tests.detectors.inputs.frames import INPUTS, LOCAL_INPUTS, SPARK_UNDER_STRESS, as_polars
 from tests.detectors.reference.builders import CLAUDE, answers, bloat, hashed, series
 
 METERED: Sequence[UsageRecord] = [

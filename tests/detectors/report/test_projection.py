@@ -32,15 +32,13 @@ def project(*days: DayOfCalls) -> Projection:
     return Projection.of(days, THRESHOLDS)
 
 
-def test_the_span_has_one_mean_gap_more_than_the_calls() -> None:
+def test_the_span_counts_seconds_with_one_mean_gap_more_than_the_calls() -> None:
     # 25 calls, one an hour: 24 hours between them, and 25 hours that they stand for.
     projection = project(day(10, 24, hours=23), day(11))
     assert projection.span_us == Fraction(25 * HOUR)
     assert projection.factor == 1  # fewer than 30 calls
     assert (projection.kind, projection.observed_days) == ("none", 2)
-
-
-def test_seconds_count_and_not_calls() -> None:
+    # Seconds count and not calls.
     assert project(day(10, 100, seconds=2, hours=1)).span_us == 2 * HOUR
     assert project(day(10, 100, seconds=1)).span_us == 0
 
@@ -70,15 +68,13 @@ def test_the_kind_follows_the_span_and_the_calls(hours: float, calls: int, kind:
         assert float(projection.factor) == pytest.approx(float(30 / month), rel=1e-6)
 
 
-def test_the_window_is_the_last_thirty_days() -> None:
+def test_the_window_is_the_last_thirty_days_or_the_whole_log() -> None:
     projection = project(*(day(number, 10) for number in range(100, 200)))
     assert projection.to_us == 199 * DAY_US
     assert projection.window_start_us == 169 * DAY_US
     assert projection.from_us == 169 * DAY_US + 1  # a call exactly 30 days before is outside
     assert projection.factor == 1
-
-
-def test_the_window_of_a_shorter_log_is_all_of_it() -> None:
+    # The window of a shorter log is all of it.
     projection = project(*(day(number, 10) for number in range(100, 114)))
     assert (projection.from_us, projection.to_us) == (100 * DAY_US, 113 * DAY_US)
     assert projection.window_start_us == projection.from_us
@@ -96,22 +92,18 @@ def test_a_few_calls_far_from_the_others_are_outliers(calls: int) -> None:
     assert projection.from_us == 100 * DAY_US
 
 
-def test_more_calls_or_a_shorter_gap_are_no_outliers() -> None:
+def test_only_few_calls_far_from_all_others_are_outliers() -> None:
     usual = [day(number, 20) for number in range(100, 110)]
     assert project(day(69, 3), *usual).outliers == 0
     assert project(day(70), *usual).outliers == 0  # exactly 30 days
     assert project(*usual, day(140)).outliers == 1
-
-
-def test_the_longest_stretch_counts_and_only_if_both_ends_are_few() -> None:
+    # The longest stretch counts and only if both ends are few.
     usual = [day(number, 20) for number in range(100, 110)]
     assert project(day(1), day(40), *usual).outliers == 2
     assert project(day(1), *usual, day(300)).outliers == 2
     assert project(day(1), day(40), *usual, day(300)).outliers == 0
     assert project(day(1), day(100)).outliers == 0  # two calls: each is half of them
-
-
-def test_no_call_at_the_newer_end_of_an_account_is_an_outlier() -> None:
+    # No call at the newer end of an account is an outlier.
     usual = [day(number, 20) for number in range(100, 110)]
     days = (day(60), *usual, day(150))
     assert (project(*days).outliers, project(*days).to_us) == (2, 109 * DAY_US)

@@ -121,9 +121,12 @@ def test_evidence_is_at_most_the_twenty_most_expensive_calls() -> None:
     assert [call.ts for call in evidence[1:]] == sorted(call.ts for call in evidence[1:])
 
 
-def test_evidence_can_be_turned_off() -> None:
+def test_documents_read_back_and_evidence_can_be_turned_off() -> None:
     report = detectors.audit(_many(), thresholds=detectors.Thresholds(evidence_calls=0))
     assert {finding.evidence for finding in report.findings} == {()}
+    # The document reads back as it was written.
+    report = detectors.audit(_mixed())
+    assert Report.from_json(report.to_json()).to_json() == report.to_json()
 
 
 def _mixed() -> list[dict[str, Any]]:
@@ -146,18 +149,11 @@ def _mixed() -> list[dict[str, Any]]:
     ]
 
 
-def test_the_document_reads_back_as_it_was_written() -> None:
-    report = detectors.audit(_mixed())
-    assert Report.from_json(report.to_json()).to_json() == report.to_json()
-
-
-def test_a_log_without_any_price_has_an_empty_report() -> None:
+def test_a_log_without_calls_or_prices_has_an_empty_report() -> None:
     report = detectors.audit(calls(30, model="unheard-of"))
     assert (report.findings, report.spend_by_day, report.audit.savings_pct) == ((), (), 0.0)
     assert report.audit.records == 30
-
-
-def test_no_calls_at_all() -> None:
+    # No calls at all.
     report = detectors.audit([])
     assert (report.audit.records, report.audit.observed_days) == (0, 1)
     assert (report.audit.first_call, report.audit.last_call) == (None, None)
@@ -183,20 +179,23 @@ def test_a_report_and_its_findings_show_as_one_line() -> None:
     )
 
 
-def test_the_public_names_complete_before_they_are_imported() -> None:
+def test_public_names_complete_and_others_are_attribute_errors() -> None:
     assert set(detectors.__all__) <= set(dir(detectors))
+    # An unknown name of the library is an attribute error.
+    with pytest.raises(AttributeError, match="no attribute 'audits'"):
+        _ = detectors.audits
 
 
-def test_the_report_says_what_it_is_based_on() -> None:
+def test_a_report_says_what_it_is_based_on_and_how_detectors_work() -> None:
     thresholds = detectors.Thresholds(d1_min_calls=7)
     report = detectors.audit(calls(3), thresholds=thresholds, prices=detectors.PriceBook())
     assert report.thresholds.d1_min_calls == 7
     assert report.prices.source == "genai-prices"
-
-
-def test_an_unknown_name_of_the_library_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'audits'"):
-        _ = detectors.audits
+    # The report says how each detector works.
+    methods = detectors.audit([]).methods
+    assert [one.detector[:2] for one in methods] == ["d1", "d2", "d3", "d4", "d5", "d6"]
+    assert methods[0].title == "Oversized model"
+    assert all(one.costs_you and one.sources for one in methods)
 
 
 def test_the_steps_of_the_detectors_add_up() -> None:
@@ -209,7 +208,7 @@ def test_the_steps_of_the_detectors_add_up() -> None:
     assert sum(one.composed_usd for one in savings.values()) == report.audit.projected_savings_usd
 
 
-def test_spend_is_split_by_day_and_model() -> None:
+def test_spend_is_split_by_day_and_model_if_the_days_are_not_too_many() -> None:
     log = calls(2, every=86_400 * 2) + calls(1, model="gpt-5.4-mini")
     report = detectors.audit(log)
     assert [(one.day, one.model, one.spend_usd) for one in report.spend_by_day_and_model] == [
@@ -217,9 +216,7 @@ def test_spend_is_split_by_day_and_model() -> None:
         ("2026-11-02", "gpt-5.4-mini", 825 * MILLIONTH),
         ("2026-11-04", "gpt-5.4", 2_750 * MILLIONTH),
     ]
-
-
-def test_spend_of_very_many_days_is_not_split_by_model() -> None:
+    # Spend of very many days is not split by model.
     report = detectors.audit(calls(1_001, every=86_400))
     assert len(report.spend_by_day) == 1_001
     assert report.spend_by_day_and_model == ()
@@ -274,13 +271,6 @@ def test_a_document_of_an_earlier_version_is_still_read() -> None:
     report = Report.from_json(msgspec.json.encode(document))
     assert report.findings[0].formula == ""
     assert report.methods == ()
-
-
-def test_the_report_says_how_each_detector_works() -> None:
-    methods = detectors.audit([]).methods
-    assert [one.detector[:2] for one in methods] == ["d1", "d2", "d3", "d4", "d5", "d6"]
-    assert methods[0].title == "Oversized model"
-    assert all(one.costs_you and one.sources for one in methods)
 
 
 def test_a_document_with_thresholds_of_an_earlier_release_is_read() -> None:

@@ -20,22 +20,16 @@ def _rows(*rows: tuple[int, int, str, int]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=ORDER, orient="row").with_row_index("place")
 
 
-def test_ties_in_time_are_broken_by_the_other_columns_empty_first() -> None:
+def test_ties_in_time_are_broken_by_the_other_columns() -> None:
     rows = _rows((1, 5, "b", 1), (0, 9, "", 2), (1, 5, "", 7), (1, 5, "b", 0), (1, 4, "z", 3))
     assert _numbered(rows) == [(0, 1), (1, 4), (2, 2), (3, 3), (4, 0)]
-
-
-def test_without_ties_the_first_two_columns_decide() -> None:
+    # Without ties the first two columns decide.
     assert _numbered(_rows((1, 5, "a", 1), (0, 9, "b", 2))) == [(0, 1), (1, 0)]
-
-
-def test_numbers_too_large_to_be_packed_are_sorted_one_by_one() -> None:
+    # Numbers too large to be packed are sorted one by one.
     huge = 2**62
     rows = _rows((7, huge, "", 1), (7, -huge, "", 2), (3, 0, "b", 3), (3, 0, "a", 4))
     assert _numbered(rows) == [(0, 3), (1, 2), (2, 1), (3, 0)]
-
-
-def test_nothing_has_no_order() -> None:
+    # Nothing has no order.
     assert _numbered(_rows().cast({"group": pl.Int64, "at_us": pl.Int64})) == []
 
 

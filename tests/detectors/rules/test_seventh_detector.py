@@ -98,15 +98,13 @@ def test_the_json_document_has_its_finding_and_its_definition(document: dict[str
     ]  # fmt: skip
 
 
-def test_the_html_page_shows_its_finding_with_its_own_columns(library: Path, terminal: str) -> None:
+def test_pages_tables_and_notebooks_show_its_finding(library: Path, terminal: str) -> None:
     assert terminal
     page = (library / "report.html").read_text("utf-8")
     for part in ("Long answers", "Answer length", "9,000", FORMULA, "Request a summary"):
         assert part in page
     assert "Prompt tokens" not in page  # not a column of this detector
-
-
-def test_the_csv_has_its_finding(library: Path, terminal: str) -> None:
+    # The csv has its finding.
     assert terminal
     (row,) = csv.DictReader(io.StringIO((library / "findings.csv").read_text("utf-8")))
     assert (row["id"], row["detector"], row["fix"]) == ("d7-001", "d7_long_answers", FIX)

@@ -39,15 +39,13 @@ def test_duplicate_rows_are_dropped_before_the_audit(reports: tuple[Report, Repo
     assert scrubbed.audit.savings_pct == counted.audit.savings_pct
 
 
-def test_the_example_logs_are_all_valid_calls(tmp_path: Path) -> None:
+def test_the_example_logs_are_valid_calls_with_findings(tmp_path: Path) -> None:
     summary = scrub([EXAMPLES], tmp_path / "usage.jsonl")
     assert (summary.files, summary.calls) == (6, 39)
     assert summary.dropped.total() == 3
     audit = detectors.audit(tmp_path / "usage.jsonl").audit
     assert (audit.records, audit.valid_pct) == (39, 100)
-
-
-def test_the_example_logs_have_findings(tmp_path: Path) -> None:
+    # The example logs have findings.
     scrub([EXAMPLES], tmp_path / "usage.jsonl", hash_short_prompts=True)
     found = {finding.detector for finding in detectors.audit(tmp_path / "usage.jsonl").findings}
     assert {"d1_model_overkill", "d4_duplicate_calls"} <= found

@@ -133,8 +133,7 @@ def database(path: Path, **tables: list[dict[str, Any]]) -> Path:
             connection.execute(f"CREATE TABLE {name} ({', '.join(rows[0])})")
             marks = ", ".join("?" * len(rows[0]))
             connection.executemany(
-                f"INSERT INTO {name} VALUES ({marks})",
-                [tuple(row.values()) for row in rows],
+                f"INSERT INTO {name} VALUES ({marks})", [tuple(row.values()) for row in rows]
             )
     connection.close()
     return path
@@ -364,10 +363,7 @@ BATCH: Final = {
         "usage": {"input_tokens": 1_000, "output_tokens": 50},
     },
 }
-RESULT: Final = {
-    "custom_id": "x",
-    "result": {"type": "succeeded", "message": BATCH["modelOutput"]},
-}
+RESULT: Final = {"custom_id": "x", "result": {"type": "succeeded", "message": BATCH["modelOutput"]}}
 NO_TIMES: Final = {
     "bedrock.jsonl.out": BATCH,
     "nova.jsonl.out": {

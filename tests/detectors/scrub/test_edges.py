@@ -40,13 +40,11 @@ def test_a_line_that_is_too_long_is_counted_and_the_next_line_is_read(
     assert scrubber.summary.dropped == {TOO_LONG: 2}
 
 
-def test_a_log_that_ends_in_a_line_break_has_no_line_after_it() -> None:
+def test_line_breaks_and_carriage_returns_make_no_further_line() -> None:
     scrubber = Scrubber()
     assert b"".join(scrubber.read(BytesIO(json.dumps(raw.CHAT_PAIR).encode() + b"\n"))) != b""
     assert not scrubber.summary.dropped
-
-
-def test_a_first_line_with_a_carriage_return_in_it_is_dropped_and_the_next_line_is_read() -> None:
+    # A first line with a carriage return in it is dropped and the next line is read.
     scrubber = Scrubber()
     log = b"model,\rtokens\n" + json.dumps(raw.CHAT_PAIR).encode()
     assert b"".join(scrubber.read(BytesIO(log))).count(b"\n") == 1

@@ -113,8 +113,8 @@ def test_a_sub_agent_that_repeats_its_parent_counts_its_own_calls(hour: int) -> 
     assert found(ORIGINAL, spawned) == found(spawned, ORIGINAL) == wanted
 
 
-def test_equal_first_calls_of_sub_agents_are_kept() -> None:
-    """They begin with nothing of the parent, and one of them is as large as the parent's first."""
+def test_forks_and_sub_agents_that_are_alike_are_two() -> None:
+    # They begin with nothing of the parent, and one of them is as large as the parent's first.
     agents = [
         fork(name, PARENT, hour, [], [FIRST[0], (200, 10)], spawned=PARENT)
         for name, hour in ((CHILD, 11), (SIBLING, 12), (GRANDCHILD, 12))
@@ -122,14 +122,10 @@ def test_equal_first_calls_of_sub_agents_are_kept() -> None:
     for files in ([ORIGINAL, *agents], [*agents, ORIGINAL]):
         assert len(found(*files)) == 8
     assert len(found(*agents)) == 6
-
-
-def test_two_forks_that_go_on_alike_are_two() -> None:
+    # Two forks that go on alike are two.
     forks = [fork(name, PARENT, 12, FIRST, [(40_000, 300)]) for name in (CHILD, SIBLING)]
     assert len(found(ORIGINAL, *forks)) == len(found(*forks)) == 4
-
-
-def test_sessions_in_one_file_are_read_as_files_are() -> None:
+    # Sessions in one file are read as files are.
     child = fork(CHILD, PARENT, 12, FIRST, [(40_000, 300)])
     repeated = [child[0], ORIGINAL[0], *child[1:]]  # forks may copy what names the parent
     assert found([*ORIGINAL, *repeated]) == found([*repeated, *ORIGINAL]) == found(ORIGINAL, child)

@@ -64,15 +64,13 @@ def test_a_message_of_several_snapshots_counts_once_with_its_last_counts_and_fir
     assert scrubber.summary.dropped == {SNAPSHOT: 3}
 
 
-def test_a_resumed_session_repeats_no_call() -> None:
+def test_resumed_sessions_and_backups_repeat_no_call() -> None:
     scrubber = Scrubber()
     first = [snapshot(1, 80, 20), snapshot(2, 90, 21)]
     found = read(first, [*first, snapshot(3, 7, 30)], scrubber=scrubber)
     assert [one["request_id"] for one in found] == ["msg_1", "msg_2", "msg_3"]
     assert scrubber.summary.dropped == {DUPLICATE_ROW: 2}
-
-
-def test_of_a_backup_and_the_file_the_complete_message_stays_in_any_order() -> None:
+    # Of a backup and the file the complete message stays in any order.
     backup, file = [snapshot(1, 1, 20)], [snapshot(1, 1, 20), snapshot(1, 4_120, 29)]
     for order in permutations([backup, file, backup]):
         assert sums(read(*order)) == [("2026-09-21T14:13:20Z", CLAUDE_CODE["sessionId"], 40, 4_120)]
@@ -116,7 +114,7 @@ def test_such_a_message_that_is_logged_while_it_grows_counts_once() -> None:
     assert sums(read(late)) == [("2026-09-21T14:00:00Z", CLAUDE_CODE["sessionId"], 1_000, 80)]
 
 
-def test_calls_of_an_id_are_one_if_time_and_counts_are_equal() -> None:
+def test_calls_of_an_id_are_one_and_those_without_are_never() -> None:
     scrubber = Scrubber()
     other_text = json.loads(json.dumps(CHAT_PAIR).replace("bow", "stern"))
     slower, longer = CHAT_PAIR | {"latency_ms": 251}, json.loads(json.dumps(CHAT_PAIR))
@@ -124,9 +122,7 @@ def test_calls_of_an_id_are_one_if_time_and_counts_are_equal() -> None:
     documents = [CHAT_PAIR, other_text, CHAT_PAIR, slower, longer]
     assert len(read(documents, scrubber=scrubber)) == 2
     assert scrubber.summary.dropped == {DUPLICATE_ROW: 3}
-
-
-def test_calls_without_an_id_are_never_duplicates() -> None:
+    # Calls without an id are never duplicates.
     response = {key: value for key, value in CHAT.items() if key != "id"}
     document = CHAT_PAIR | {"response": response}
     assert len(read([document, document])) == 2

@@ -138,10 +138,7 @@ CASES: Final[dict[str, tuple[list[Counts], list[bytes]]]] = {
         [lines(message("msg_A", 1_000, 1, 2)), lines(spend("msg_A", 1_000, 80, 0))],
     ),
     "an agent whose first line came late": (ONCE, [lines(message("msg_A", 1_000, 80, 95)), LATE]),
-    "an agent, much later": (
-        [*ONCE, *ONCE],
-        [lines(message("msg_A", 1_000, 80, 160)), LATE],
-    ),
+    "an agent, much later": ([*ONCE, *ONCE], [lines(message("msg_A", 1_000, 80, 160)), LATE]),
     # https://github.com/BerriAI/litellm/issues/28562
     "a gateway that has the answer's ID within": (
         ONCE,

@@ -32,34 +32,26 @@ def test_every_kind_has_an_action_of_its_own(detector: str, kind: str, confidenc
     assert words != detector_name(detector)
 
 
-def test_a_cheaper_model_is_the_action() -> None:
+def test_actions_name_a_model_only_where_labels_do() -> None:
     finding = make_finding(1, kind="short_answers", suggested_model="gpt-5.4-mini")
     assert action(finding) == "Try gpt-5.4-mini instead of gpt-5.4"
     assert str(title(finding)) == "Try gpt-5.4-mini instead of gpt-5.4 on support-bot"
     assert action_labels(finding) == ()
     assert (effort(finding), how_long(finding)) == ("evaluate first", "Evaluate first")
-
-
-def test_without_labels_the_action_names_our_own_suggestion_only() -> None:
+    # Without labels the action names our own suggestion only.
     finding = make_finding(1, suggested_model="gpt-5.4-mini", model="gpt-5.4 at evil.example")
     assert action(finding, has_labels=False) == "Try gpt-5.4-mini"
-
-
-def test_an_unknown_kind_has_the_name_of_its_detector() -> None:
+    # An unknown kind has the name of its detector.
     finding = make_finding(1, detector="d4_duplicate_calls", kind="of_a_later_version")
     assert action(finding) == "Duplicate calls"
     assert title(finding) == ("Duplicate calls on ", "support-bot", "")
     assert action_labels(finding) == ("gpt-5.4",)
     assert (effort(finding), how_long(finding)) == ("", "")
-
-
-def test_traffic_without_a_route_is_named_once() -> None:
+    # Traffic without a route is named once.
     finding = make_finding(1, detector="d4_duplicate_calls", kind="same_shape", route="gpt-5.4")
     assert str(title(finding)) == "Stop sending the same call again in calls to gpt-5.4"
     assert action_labels(finding) == ()
-
-
-def test_a_title_says_what_to_do_on_which_route() -> None:
+    # A title says what to do on which route.
     finding = make_finding(
         1, detector="d4_duplicate_calls", kind="same_shape", route="ticket\u202e"
     )

@@ -57,10 +57,7 @@ def report_of(*sums: str, **changes: Any) -> Report:
             "cheaper models pass your evaluation.",
         ),
         (("verified",), "Avoidable: $62/month verified."),
-        (
-            ("conditional",),
-            "Avoidable: up to $770/month if cheaper models pass your evaluation.",
-        ),
+        (("conditional",), "Avoidable: up to $770/month if cheaper models pass your evaluation."),
         ((), "We found no avoidable spend."),
     ],
 )
@@ -70,12 +67,10 @@ def test_the_headline_states_each_sum_by_how_sure_it_is(
     assert sentence(report_of(*sums)) == f"You spend about $10,000/month. {expected}"
 
 
-def test_a_range_with_equal_ends_is_not_shown() -> None:
+def test_a_headline_has_no_range_or_month_that_it_does_not_know() -> None:
     same = {f"estimated_savings{end}_usd": Decimal(7) for end in ("", "_low", "_high")}
     assert sentence(report_of(**same)).endswith("Avoidable: about $7.00/month estimated.")
-
-
-def test_nothing_is_called_monthly_without_a_projection() -> None:
+    # Nothing is called monthly without a projection.
     report = report_of("verified", "estimated", "conditional", projection="none")
     words = (
         f"{sentence(report)} {caution(report.audit)} {observed(report)} {short_title(report.audit)}"
@@ -85,16 +80,14 @@ def test_nothing_is_called_monthly_without_a_projection() -> None:
     assert "Too little data to project a month" in words
 
 
-def test_a_document_of_an_earlier_version_keeps_its_single_sum() -> None:
+def test_a_document_of_an_earlier_version_or_without_calls_has_its_headline() -> None:
     report = make_report()
     assert report.audit.verified_savings_usd is None
     assert sentence(report) == (
         "You spend about $10,000/month. About $3,140 of it (31.4%) is avoidable."
     )
     assert caution(report.audit) == ""
-
-
-def test_a_log_without_calls_or_prices_says_so() -> None:
+    # A log without calls or prices says so.
     empty = report_of(records=0)
     assert sentence(empty) == "There were no calls to audit."
     unpriced = replace(

@@ -35,12 +35,10 @@ def test_an_amount_says_how_sure_it_is(confidence: str, shown: str, in_words: st
     assert (amount(finding), impact(finding, make_report().audit)) == (shown, in_words)
 
 
-def test_an_amount_of_a_short_log_is_of_its_period() -> None:
+def test_an_amount_is_of_its_period_with_its_range() -> None:
     audit = replace(make_report().audit, projection="none")
     assert impact(make_finding(1), audit) == "$1,235 in this period"
-
-
-def test_a_range_is_shown_where_it_is_known_and_wide() -> None:
+    # A range is shown where it is known and wide.
     assert impact_range(make_finding(1, **RANGED)) == "$375 to $1,504/month"
     assert impact_range(make_finding(1)) == ""
     assert impact_range(make_finding(1, impact_low=Decimal(1), impact_high=Decimal(1))) == ""
@@ -60,7 +58,7 @@ def test_a_finding_says_how_sure_its_savings_are(confidence: str, shown: str) ->
     assert how_sure(make_finding(1, confidence=confidence, **RANGED)) == shown
 
 
-def test_a_finding_says_when_its_calls_were_seen() -> None:
+def test_calls_have_their_days_and_earlier_versions_no_warnings() -> None:
     first, last = "2026-10-01T00:00:00Z", "2026-10-14T23:00:00Z"
     assert seen(make_finding(1)) == ""
     assert seen(make_finding(1, first_seen=first, last_seen=first)) == (
@@ -69,9 +67,7 @@ def test_a_finding_says_when_its_calls_were_seen() -> None:
     assert seen(make_finding(1, first_seen=first, last_seen=last)) == (
         "in these calls from Oct 1, 2026 to Oct 14, 2026 (UTC)"
     )
-
-
-def test_a_report_of_an_earlier_version_without_problems_has_no_warnings() -> None:
+    # A report of an earlier version without problems has no warnings.
     assert warnings(make_report()) == []
 
 

@@ -78,11 +78,23 @@ def waste() -> Report:
     return Report.from_json(detectors.audit(calls).to_json())
 
 
-def test_no_amount_of_a_batch_is_more_than_its_calls_cost() -> None:
+def test_no_amount_of_a_batch_is_monthly_or_more_than_its_calls_cost() -> None:
     report = waste()
     assert report.audit.projection == "very rough"
     assert max(_dollars(report)) > 100 * report.audit.total_spend_usd
     assert max(_dollars(as_import(report))) == Decimal("2.52")  # the spend, in cents
+    # The steps of a batch add up to what remains.
+    rows = savings_waterfall(as_import(waste())).rows
+    amounts = [Decimal(row[2].replace("−", "-").replace("$", "")) for row in rows]
+    assert abs(sum(amounts[:-1]) - amounts[-1]) <= Decimal("0.02")
+    # A batch has the severity of its own dollars.
+    report = waste()
+    assert {each.severity for each in report.findings if each.monthly_cost_impact_usd > 500}
+    assert {each.severity for each in as_import(report).findings} == {"low"}
+    # The table of a batch has no monthly column.
+    report = waste()
+    assert "monthly_cost_impact_usd" in print_findings(report).splitlines()[0]
+    assert "monthly" not in print_findings(as_import(report)).splitlines()[0]
 
 
 def _dollars(report: Report) -> list[Decimal]:
@@ -101,21 +113,3 @@ def _dollars(report: Report) -> list[Decimal]:
     columns = ("monthly_cost_impact_usd", "impact_low", "impact_high", "observed_cost_impact_usd")
     cells = [row[name] for row in table for name in columns if row.get(name)]
     return [Decimal(each.replace(",", "")) for each in (*amounts, *cells)]
-
-
-def test_the_steps_of_a_batch_add_up_to_what_remains() -> None:
-    rows = savings_waterfall(as_import(waste())).rows
-    amounts = [Decimal(row[2].replace("−", "-").replace("$", "")) for row in rows]
-    assert abs(sum(amounts[:-1]) - amounts[-1]) <= Decimal("0.02")
-
-
-def test_a_batch_has_the_severity_of_its_own_dollars() -> None:
-    report = waste()
-    assert {each.severity for each in report.findings if each.monthly_cost_impact_usd > 500}
-    assert {each.severity for each in as_import(report).findings} == {"low"}
-
-
-def test_the_table_of_a_batch_has_no_monthly_column() -> None:
-    report = waste()
-    assert "monthly_cost_impact_usd" in print_findings(report).splitlines()[0]
-    assert "monthly" not in print_findings(as_import(report)).splitlines()[0]

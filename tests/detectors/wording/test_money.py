@@ -72,16 +72,8 @@ def _audit(verified: str, estimated: str, conditional: str, spent: str = "690") 
     ("sums", "sentence", "tones"),
     [
         (("0", "15.94", "9.99"), "You could save $16–26 a month", ["estimated", "conditional"]),
-        (
-            ("7", "60", "15"),
-            "You could save $67–82 a month",
-            ALL_TONES,
-        ),
-        (
-            ("2", "3", "15"),
-            "You could save $5.00–$20 a month",
-            ALL_TONES,
-        ),
+        (("7", "60", "15"), "You could save $67–82 a month", ALL_TONES),
+        (("2", "3", "15"), "You could save $5.00–$20 a month", ALL_TONES),
         (("12", "0", "0"), "You could save $12 a month", ["verified"]),
         (("0", "0", "15"), "You could save up to $15 a month", ["conditional"]),
         (("0", "0", "0"), "Nothing to save found in $690 a month", []),
@@ -98,12 +90,10 @@ def test_the_hero_says_what_could_be_saved_and_has_no_zero_parts(
     assert not any(part.label.lower() in part.explanation.lower() for part in hero.parts)
 
 
-def test_a_short_period_is_called_a_period() -> None:
+def test_sums_of_findings_are_limits_and_of_a_short_period_of_it() -> None:
     hero = make_hero(replace(_audit("0", "15.94", "0"), projection="none"))
     assert hero.sentence == "You could save $16 in this period"
-
-
-def test_an_audit_of_the_first_releases_has_one_estimate() -> None:
+    # An audit of the first releases has one estimate.
     audit = _audit("0", "9", "0")
     old = replace(audit, verified_savings_usd=None, estimated_savings_usd=None)
     assert make_hero(old).sentence == "You could save $9.00 a month"

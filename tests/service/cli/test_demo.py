@@ -4,8 +4,6 @@ test_up_restarts.py runs the command until Ctrl-C.
 """
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -33,20 +31,3 @@ def test_it_prints_five_findings_and_saves_its_report(
     assert Path(saved).read_text().startswith("<!doctype html>")
     [link] = re.findall(r"^Online: (.+)$", printed, re.MULTILINE)
     assert requests.get(link, timeout=60).status_code == 200
-
-
-@pytest.mark.stress
-def test_the_report_outlives_the_command(servers_folder: Path) -> None:
-    folder = servers_folder / "demo"
-    run = subprocess.run(
-        [sys.executable, "-m", "service", "demo", "--once", "--data", str(folder)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    [saved] = re.findall(r"^Report: (.+)$", run.stdout, re.MULTILINE)
-    assert Path(saved).is_relative_to(folder)
-    assert Path(saved).read_text().startswith("<!doctype html>")
-    assert "http://" not in run.stdout.partition("Report: ")[2]
-    assert "8 more findings" in run.stdout
-    assert max(map(len, run.stdout.splitlines())) <= 100

@@ -99,12 +99,10 @@ def test_a_file_of_fallbacks_may_be_empty(tmp_path: Path) -> None:
     assert config.secret_keys == (KEY,)
 
 
-def test_other_settings_are_not_read_from_files() -> None:
+def test_other_settings_and_values_are_not_read_from_files() -> None:
     config = Config.from_environment({**REQUIRED, "LOG_LEVEL_FILE": "/nowhere"})
     assert config.log_level == "INFO"
-
-
-def test_other_values_replace_files() -> None:
+    # Other values replace files.
     environment = {"SECRET_KEY_FILE": "/nowhere", "ADMIN_TOKEN_FILE": "/there", "PATH": "/bin"}
     assert overlay(environment, {"SECRET_KEY": KEY}) == {
         "SECRET_KEY": KEY,

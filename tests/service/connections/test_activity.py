@@ -45,9 +45,7 @@ def _stored(connected: Connected) -> list[Any]:
     return list(connected.session.scalars(query))
 
 
-def test_each_day_is_stored_once_and_as_it_was_said_last(
-    connect: Callable[..., Connected],
-) -> None:
+def test_each_day_is_stored_once_and_as_it_was_said_last(connect: Callable[..., Connected]) -> None:
     provider = make_provider("anthropic", days=2, rows=1)
     world = provider.world
     people = [_row(3, f"{number}@example.org") for number in range(5)]

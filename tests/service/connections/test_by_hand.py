@@ -11,13 +11,7 @@ from service.config import Config
 from service.connections import list_providers
 from service.connections.exports import UnreadableExportError, read_export
 from service.connections.provider import CostLine
-from service.models import (
-    Account,
-    AccountFinding,
-    BillMonth,
-    ProviderConnection,
-    ReportedCost,
-)
+from service.models import Account, AccountFinding, BillMonth, ProviderConnection, ReportedCost
 from service.models.base import new_id, utc_now
 from service.models.calls.daily_spend import SpendRow
 from service.models.connections.bill import sum_costs
@@ -214,9 +208,7 @@ def test_totals_of_an_upload_are_findings_until_other_reports_are_deleted(
         session.commit()
 
 
-def test_an_upload_while_another_is_compared_is_compared_next(
-    own_engine: Engine,
-) -> None:
+def test_an_upload_while_another_is_compared_is_compared_next(own_engine: Engine) -> None:
     reading = read_export(io.BytesIO(SAMPLES["cursor events"].text.encode()))
     with Session(own_engine) as session:
         account = Account(email=f"{new_id()}@example.org")

@@ -124,10 +124,7 @@ def test_all_queries_of_a_key_wait_no_longer_than_their_job_may_take() -> None:
     [
         ((), "billing_export_v1_01ABCD"),
         (("gcp_billing_export_v1_01ABCD_23EF45_67ABCD",), "resource_v1_01ABCD"),
-        (
-            ("gcp_billing_export_resource_v1_01ABCD_23EF45_67ABCD",),
-            "billing_export_v1_01ABCD",
-        ),
+        (("gcp_billing_export_resource_v1_01ABCD_23EF45_67ABCD",), "billing_export_v1_01ABCD"),
     ],
 )
 def test_of_two_exports_of_an_account_that_is_read_which_is_still_written(

@@ -198,9 +198,7 @@ def test_a_key_that_may_not_read_one_report_pulls_the_others(
     connected.assert_equal()
 
 
-def test_a_worker_that_lost_its_claim_stores_nothing(
-    connect: Callable[..., Connected],
-) -> None:
+def test_a_worker_that_lost_its_claim_stores_nothing(connect: Callable[..., Connected]) -> None:
     provider = make_provider("openai", days=5, rows=2)
     connected = connect(provider)
 

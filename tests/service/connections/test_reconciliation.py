@@ -111,9 +111,7 @@ class Plant:
 
 
 @pytest.fixture
-def plant(
-    connect: Callable[..., Connected],
-) -> Iterator[tuple[Plant, Connected, Any]]:
+def plant(connect: Callable[..., Connected]) -> Iterator[tuple[Plant, Connected, Any]]:
     with time_machine.travel(datetime(2026, 11, 12, 9, tzinfo=UTC), tick=True) as clock:
         provider = Provider("anthropic", None, None, Random(1))  # type: ignore[arg-type]
         provider.world = anthropic.World()

@@ -9,13 +9,7 @@ from sqlalchemy.orm import Session
 from service.models import ProviderConnection, ReportedName
 from service.models.base import utc_now
 from service.models.connections.reported import retire_names, save_names
-from service.operations.connections.totals import (
-    BATCH,
-    OLD_MODEL,
-    UNCACHED,
-    UNREAD_WRITES,
-    UNUSED,
-)
+from service.operations.connections.totals import BATCH, OLD_MODEL, UNCACHED, UNREAD_WRITES, UNUSED
 from tests.service.connections.reports import TODAY, Reports
 from tests.service.support.spend import add_spend, spend_line
 

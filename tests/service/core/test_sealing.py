@@ -22,16 +22,14 @@ COLUMN = "sessions.user_agent"
 AGENT = "Mozilla/5.0 (canary) ünïcode"
 
 
-def test_a_value_is_readable_with_its_key_and_no_other() -> None:
+def test_a_value_is_readable_with_its_key_and_sealed_differently_each_time() -> None:
     sealed = Sealer([OLD]).seal(COLUMN, AGENT)
     assert "canary" not in sealed
     assert Sealer([OLD]).open(COLUMN, sealed) == AGENT
     assert Sealer([NEW, OLD]).open(COLUMN, sealed) == AGENT
     with pytest.raises(SealingError, match=COLUMN):
         Sealer([NEW]).open(COLUMN, sealed)
-
-
-def test_two_seals_of_one_value_differ() -> None:
+    # Two seals of one value differ.
     sealer = Sealer([OLD])
     assert sealer.seal(COLUMN, AGENT) != sealer.seal(COLUMN, AGENT)
 

@@ -16,19 +16,15 @@ def test_a_secret_is_a_prefix_random_characters_and_a_checksum(kind: Kind) -> No
     assert tokens.find_hash(kind, secret) == hashlib.sha256(random.encode()).digest()
 
 
-def test_secrets_do_not_repeat_and_use_the_whole_alphabet() -> None:
+def test_secrets_have_a_checksum_and_one_kind() -> None:
     minted = {tokens.mint(Kind.INGEST_KEY) for _ in range(2000)}
     assert len(minted) == 2000
     assert len(set("".join(one[3:35] for one in minted))) == 62
-
-
-def test_the_checksum_is_the_crc_of_the_random_part_in_base_62() -> None:
+    # The checksum is the crc of the random part in base 62.
     # CRC32 of 32 times "a" is 3400603511
     # = 3·62⁵ + 44·62⁴ + 8·62³ + 36·62² + 19·62 + 45; digits, capitals, letters.
     assert tokens.find_hash(Kind.INGEST_KEY, "ik_" + "a" * 32 + "3i8aJj") is not None
-
-
-def test_a_secret_of_one_kind_is_none_of_another() -> None:
+    # A secret of one kind is none of another.
     secret = tokens.mint(Kind.INGEST_KEY)
     assert tokens.find_hash(Kind.READ_TOKEN, secret) is None
     assert tokens.find_hash(Kind.READ_TOKEN, secret.replace("ik_", "rt_")) is not None

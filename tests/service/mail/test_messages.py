@@ -52,7 +52,7 @@ def _part(message: EmailMessage, kind: str) -> str:
     return str(part.get_content())
 
 
-def test_it_has_what_a_mailbox_expects(config: Config, mail: Mail) -> None:
+def test_it_has_what_a_mailbox_expects_in_each_attempt(config: Config, mail: Mail) -> None:
     message = compose(replace(config, mail_from="Tallystick <hello@tallystick.example>"), mail)
     assert message["From"] == "Tallystick <hello@tallystick.example>"
     assert message["To"] == "ada@example.org"
@@ -61,9 +61,7 @@ def test_it_has_what_a_mailbox_expects(config: Config, mail: Mail) -> None:
     assert message["Message-ID"] == "<0123456789abcdef@tallystick.example>"
     assert message["Auto-Submitted"] == "auto-generated"
     assert [part.get_content_type() for part in message.iter_parts()] == ["text/plain", "text/html"]
-
-
-def test_each_attempt_is_the_same_mail(config: Config, mail: Mail) -> None:
+    # Each attempt is the same mail.
     first, again = compose(config, mail), compose(config, copied(mail, attempts=2))
     assert dict(first.items()) | {"Content-Type": ""} == dict(again.items()) | {"Content-Type": ""}
     assert _part(first, "plain") == _part(again, "plain")

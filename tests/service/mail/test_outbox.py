@@ -15,11 +15,7 @@ LEASE = 60.0
 
 def _post(session: Session, dedupe_key: str | None = None) -> str | None:
     return post_mail(
-        session,
-        kind="sign_in",
-        recipient="ada@example.org",
-        parameters={},
-        dedupe_key=dedupe_key,
+        session, kind="sign_in", recipient="ada@example.org", parameters={}, dedupe_key=dedupe_key
     )
 
 

@@ -64,9 +64,7 @@ def _return(sessions: Sessions, audit_id: str) -> bool:
         return return_credit(session.connection(), audit_id)
 
 
-def test_an_audit_with_a_report_keeps_its_credit_when_a_rerun_fails(
-    own_sessions: Sessions,
-) -> None:
+def test_an_audit_with_a_report_keeps_its_credit_when_a_rerun_fails(own_sessions: Sessions) -> None:
     account_id = _add_account(own_sessions, 1)
     audit_id = _claim(own_sessions, account_id)
     with own_sessions.begin() as session:
@@ -131,9 +129,7 @@ def _refund(sessions: Sessions, payment_id: str) -> bool:
         return revoke_credits(session, payment_id) == 1
 
 
-def test_a_returned_credit_of_a_refunded_payment_is_revoked(
-    own_sessions: Sessions,
-) -> None:
+def test_a_returned_credit_of_a_refunded_payment_is_revoked(own_sessions: Sessions) -> None:
     account_id = _add_account(own_sessions, 1)
     payment_id = _pay(own_sessions, account_id)
     audit_id = _claim(own_sessions, account_id)

@@ -97,10 +97,7 @@ def test_the_days_go_with_their_file_and_with_their_account(
 
 
 def test_lines_of_several_files_are_added_as_they_are_with_few_statements(
-    ada: Browser,
-    db_session: Session,
-    statements: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    ada: Browser, db_session: Session, statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(3):
         add_spend(db_session, ada.account_id, spend_line(FIRST, route="first"))

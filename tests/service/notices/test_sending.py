@@ -173,9 +173,7 @@ def _certify(folder: Path, name: str) -> tuple[Path, ssl.SSLContext]:
     path = folder / "certificate.pem"
     path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     secret = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     (folder / "key.pem").write_bytes(secret)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -39,13 +39,7 @@ from service.models.billing.credits import count_free_credits
 from service.models.identity.sign_in import add_magic_link
 from service.operations.maintenance import account_deletion
 from service.operations.maintenance.account_deletion import delete_account
-from service.payments.events import (
-    Change,
-    CustomerUpdated,
-    Payer,
-    PaymentUpdated,
-    VerifiedEvent,
-)
+from service.payments.events import Change, CustomerUpdated, Payer, PaymentUpdated, VerifiedEvent
 from service.payments.owners import adopt_payments
 from service.payments.recording import record_event
 from tests.service.support.browser import Browser, words_of
@@ -295,10 +289,7 @@ def test_blobs_that_would_keep_a_person_waiting_are_left_to_the_sweeper(
 
 
 def test_an_interrupted_deletion_can_be_repeated(
-    ada: Browser,
-    furnish: Callable[..., str],
-    db_session: Session,
-    monkeypatch: pytest.MonkeyPatch,
+    ada: Browser, furnish: Callable[..., str], db_session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     furnish(ada, audits=3)
     whole = delete_account

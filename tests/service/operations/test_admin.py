@@ -213,15 +213,6 @@ def test_an_audit_that_is_under_way_is_left_alone(
     assert acts_on(administered, audit.id) == []
 
 
-@pytest.mark.parametrize("act", ["purge", "rerun"])
-def test_an_id_that_names_nothing_is_404_and_one_that_cannot_be_422(
-    administered: LiveService, act: str
-) -> None:
-    message(post(administered, f"/admin/audits/{uuid4().hex}/{act}"), 404)
-    message(post(administered, f"/admin/audits/{'x' * 201}/{act}"), 422)
-    message(post(administered, f"/admin/audits/%07/{act}"), 422)
-
-
 # Rerun and report
 
 

@@ -51,19 +51,15 @@ def ids(files: Sequence[File]) -> set[str]:
     return {file.id for file in files}
 
 
-def test_a_closed_day_becomes_one_file() -> None:
+def test_a_closed_day_becomes_one_file_with_its_late_calls() -> None:
     day = [on(before(1)), on(before(1)), on(before(1), 2, calls=SPARSE_CALLS)]
     other = [on(before(2)), on(before(2), calls=SPARSE_CALLS)]
     assert planned(*day, *other) == [ids(other), ids(day)]
     assert level_of(Merge(day), before(1), before(1)) == DAY
-
-
-def test_the_single_import_of_a_closed_day_is_stored_as_its_file() -> None:
+    # The single import of a closed day is stored as its file.
     assert len(planned(on(before(1)))) == 1
     assert planned(on(before(1), DAY)) == []
-
-
-def test_late_calls_wait_for_more() -> None:
+    # Late calls wait for more.
     late = [on(before(1), created_at=NOW) for _ in range(5)]
     final = on(before(1), DAY, calls=SPARSE_CALLS)
     assert planned(final, *late) == []
@@ -71,9 +67,7 @@ def test_late_calls_wait_for_more() -> None:
     assert planned(final, *six) == [ids(six)]
     assert planned(final, *late, at_once=True) == [ids(late)]
     assert level_of(Merge(six), before(1), before(1), final) == LATE
-
-
-def test_late_calls_join_their_day_when_they_are_many() -> None:
+    # Late calls join their day when they are many.
     final = on(before(1), DAY, calls=SPARSE_CALLS)
     few = [on(before(1), LATE, calls=SPARSE_CALLS // 4 - 1)]
     assert planned(final, *few) == []
@@ -125,41 +119,31 @@ def test_calls_of_the_future_wait_in_one_file_until_their_day() -> None:
     assert level_of(Merge([passed]), before(3), before(2)) == DAY
 
 
-def test_sparse_days_share_a_file() -> None:
+def test_sparse_days_share_a_file_and_old_days_become_months() -> None:
     days = [on(before(days), DAY) for days in (6, 5, 4, 3, 2, 1)]
     assert planned(*days[:5]) == []
     assert planned(*days) == [ids(days)]
     dense = [on(before(days), DAY, calls=SPARSE_CALLS // 5) for days in (6, 5, 4, 3, 2, 1)]
     assert planned(*dense) == []
-
-
-def test_days_in_several_files_of_an_earlier_release_become_one() -> None:
+    # Days in several files of an earlier release become one.
     day = [on(before(1), DAY, calls=SPARSE_CALLS) for _ in range(2)]
     assert planned(*day, on(before(2), DAY, calls=SPARSE_CALLS)) == [ids(day)]
-
-
-def test_files_of_several_days_are_merged_at_once_if_they_have_calls_of_today() -> None:
+    # Files of several days are merged at once if they have calls of today.
     long = File(before(5), TODAY, id="long", created_at=NOW)
     other = on(before(3), created_at=NOW)
     assert planned(other) == []
     assert planned(long, other) == [{long.id, other.id}]
-
-
-def test_six_files_of_a_tier_of_an_open_day_become_one() -> None:
+    # Six files of a tier of an open day become one.
     assert planned(*(on(TODAY) for _ in range(5)), *(on(TODAY, 1) for _ in range(5))) == []
     six = [on(TODAY) for _ in range(6)]
     assert planned(*six, on(TODAY, 1)) == [ids(six)]
     assert level_of(Merge(six), TODAY, TODAY) == 1
     assert level_of(Merge([*six, on(TODAY, 3)]), TODAY, TODAY) == 4
-
-
-def test_at_once_an_open_day_is_one_file_too() -> None:
+    # At once an open day is one file too.
     files = [on(TODAY), on(TODAY, 1)]
     assert planned(*files, at_once=True) == [ids(files)]
     assert planned(on(TODAY, 1), at_once=True) == []
-
-
-def test_old_days_become_months() -> None:
+    # Old days become months.
     assert months_before(NOW) == date(2026, 9, 1)
     august = [on(date(2026, 8, day), DAY) for day in (1, 2, 31)]
     september = [on(date(2026, 9, 1), DAY)]
@@ -169,9 +153,14 @@ def test_old_days_become_months() -> None:
     assert level_of(Merge(august), date(2026, 8, 1), date(2026, 8, 31)) == MONTH
 
 
-def test_files_with_calls_of_a_replaced_reading_are_written_again() -> None:
+def test_replaced_readings_and_deletions_are_written_once() -> None:
     files = [on(before(3), DAY), on(before(2), DAY), on(TODAY, 1)]
     assert planned(*files, replaced=[(before(2), TODAY)]) == [{files[1].id}, {files[2].id}]
+    # A deletion whose day has come is done once.
+    # While new files of the open day wait, its merged files would be written again and again.
+    merged, new = on(TODAY, 1), on(TODAY, created_at=NOW)
+    assert planned(merged, new) == []
+    assert planned(merged, new, deleted=[(TODAY, date.max)]) == [{merged.id}, {new.id}]
 
 
 def test_new_files_of_a_day_whose_calls_were_deleted_do_not_wait_for_more() -> None:
@@ -179,13 +168,6 @@ def test_new_files_of_a_day_whose_calls_were_deleted_do_not_wait_for_more() -> N
     files = [on(TODAY), on(later, created_at=NOW), on(later, created_at=NOW)]
     assert planned(*files) == []
     assert planned(*files, deleted=[(later, date.max)]) == [{files[1].id, files[2].id}]
-
-
-def test_a_deletion_whose_day_has_come_is_done_once() -> None:
-    """While new files of the open day wait, its merged files would be written again and again."""
-    merged, new = on(TODAY, 1), on(TODAY, created_at=NOW)
-    assert planned(merged, new) == []
-    assert planned(merged, new, deleted=[(TODAY, date.max)]) == [{merged.id}, {new.id}]
 
 
 def test_more_calls_than_a_worker_can_merge_stay_in_several_files() -> None:

@@ -19,33 +19,23 @@ from tests.service.otlp.requests import CHAT, as_protobuf, document, read, span
 GUIDE = (Path(__file__).parents[3] / "docs" / "api" / "otlp.md").read_text()
 
 
-def test_every_scope_stands_beside_the_switch_that_turns_its_text_off() -> None:
+def test_scopes_attributes_and_inputs_stand_in_the_guide() -> None:
     for scope, switch, _ in SWITCHES:
         assert f"| `{scope}` | {switch or f'none: {COLLECTOR}'} |\n" in GUIDE
-
-
-def test_every_rejected_attribute_is_listed() -> None:
+    # Every rejected attribute is listed.
     for of, names in NAMES.items():
         assert f"| {of} | {', '.join(f'`{name}`' for name in names)} |\n" in GUIDE
-
-
-def test_every_known_kind_of_input_stands_with_its_source() -> None:
+    # Every known kind of input stands with its source.
     for rule in INPUTS:
         since = ".".join(map(str, rule.since)) or "any"
         assert f"| `{rule.scope}` | {since} | {rule.input.value} | {rule.source} |\n" in GUIDE
-
-
-def test_the_recorded_exports_were_made_with_the_switches_of_the_guide() -> None:
+    # The recorded exports were made with the switches of the guide.
     for name, value in OFF.items():
         assert name == "CONTENT" or f"{name}={value}" in GUIDE
-
-
-def test_the_guide_says_how_long_spans_are_compared() -> None:
+    # The guide says how long spans are compared.
     hours = CARRIED_FOR.total_seconds() / 3_600
     assert f"an account's last {MOST_CARRIED:,} calls for {hours:.0f} hours" in GUIDE
-
-
-def test_no_attribute_is_both_read_and_rejected() -> None:
+    # No attribute is both read and rejected.
     assert [name for name in (*COUNTS, *TEXTS) if published_name(name)] == []
 
 

@@ -103,18 +103,14 @@ def test_spans_with_text_are_rejected_alone_without_repeating_it(program: Progra
     assert b"canary" not in (zlib.decompress(calls.lines) if calls.lines else b"")
 
 
-def test_of_an_export_with_text_the_spans_without_it_count() -> None:
-    """Anthropic's own spans, which hold none, are beside those of each instrumentation."""
+def test_exports_count_once_and_name_no_machine() -> None:
+    # Anthropic's own spans, which hold none, are beside those of each instrumentation.
     found = records_of(read(export_path("instrumentation_anthropic", "on").read_bytes()))
     assert sorted(map(_counts, found)) == sorted(ANTHROPIC)
-
-
-def test_an_export_that_is_sent_twice_counts_once() -> None:
+    # An export that is sent twice counts once.
     body = export_path("traceloop_sdk", "off").read_bytes()
     assert records_of(read(body + body)) == records_of(read(body))
-
-
-def test_the_exports_name_no_machine() -> None:
+    # The exports name no machine.
     for path in export_path("", "").parent.glob("*.bin"):
         assert not any(
             word in path.read_bytes() for word in (b"/root", b"/home", b"/work", b"host.")

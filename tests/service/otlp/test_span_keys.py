@@ -57,11 +57,13 @@ def _names(keys: list[SpanKey], links: bytes = b"", carried: int = 0) -> set[str
     return {keys[at].span_id.decode().strip(".") for at in counted}
 
 
-def test_keys_read_as_they_were_packed() -> None:
+def test_a_span_counts_once_in_its_trace() -> None:
     keys = [_key("a"), _key("b", "a", response="chatcmpl-1")]
     packed = b"".join(KEY.pack(*key[:8]) for key in keys)
     assert read_keys(packed) == keys
     assert [key.is_left_out for key in read_keys(leave_out(packed, [1]))] == [False, True]
+    # The same span id in another trace is another span.
+    assert len(find_counted([_key("a"), _key("a", trace=OTHER_TRACE, counts="other")], b"")) == 2
 
 
 def test_a_span_that_is_sent_again_counts_once() -> None:
@@ -69,25 +71,19 @@ def test_a_span_that_is_sent_again_counts_once() -> None:
     assert find_counted(keys, b"") == {0, 1}
 
 
-def test_the_same_span_id_in_another_trace_is_another_span() -> None:
-    assert len(find_counted([_key("a"), _key("a", trace=OTHER_TRACE, counts="other")], b"")) == 2
-
-
-def test_wrappers_do_not_count_in_any_order() -> None:
+def test_wrappers_do_not_count_whatever_is_between() -> None:
     keys = [_key("agent"), _key("chain", "agent"), _key("leaf", "chain"), _key("leaf2", "agent")]
     for order in permutations(keys):
         assert _names(list(order)) == {"leaf", "leaf2"}
+    # Spans that are their own ancestors end.
+    assert _names([_key("a", "a")]) == {"a"}
+    assert _names([_key("a", "b"), _key("b", "a")]) <= {"a", "b"}
+    assert _names([_key("a", "b")], _links(("b", "c"), ("c", "b"))) == {"a"}
 
 
 def test_spans_without_counts_may_be_between_a_wrapper_and_its_calls() -> None:
     keys = [_key("agent"), _key("leaf", "tool")]
     assert _names(keys, _links(("tool", "step"), ("step", "agent"))) == {"leaf"}
-
-
-def test_spans_that_are_their_own_ancestors_end() -> None:
-    assert _names([_key("a", "a")]) == {"a"}
-    assert _names([_key("a", "b"), _key("b", "a")]) <= {"a", "b"}
-    assert _names([_key("a", "b")], _links(("b", "c"), ("c", "b"))) == {"a"}
 
 
 def test_a_call_whose_parents_are_missing_is_below_the_first_span_of_its_trace() -> None:
@@ -156,19 +152,15 @@ def test_two_scopes_that_trace_one_call_count_once(order: int) -> None:
     assert _names([outer, inner][::order]) == {"inner"}
 
 
-def test_the_span_with_the_id_of_the_response_is_the_one_that_counts() -> None:
+def test_spans_of_one_response_are_one_call() -> None:
     outer = _key("outer", scope="litellm", response="chatcmpl-1")
     inner = _key("inner", scope="openai", start=11, end=19, trace=OTHER_TRACE)
     assert _names([outer, inner]) == {"outer"}
-
-
-def test_one_response_counts_once_even_if_the_counts_differ() -> None:
+    # One response counts once even if the counts differ.
     outer = _key("outer", scope="traceloop", response="msg_1", counts="44")
     inner = _key("inner", scope="anthropic", response="msg_1", counts="43", start=11)
     assert _names([outer, inner]) == {"inner"}
-
-
-def test_a_log_after_a_stream_is_the_same_call() -> None:
+    # A log after a stream is the same call.
     stream = _key("stream", scope="anthropic", response="msg_1")
     log = _key("log", scope="logfire", start=20.2, end=20.2, trace=OTHER_TRACE)
     assert _names([log, stream]) == {"stream"}
@@ -188,18 +180,22 @@ def test_other_calls_count_too(other: SpanKey) -> None:
     assert _names([_key("a", response="chatcmpl-1"), other]) == {"a", "b"}
 
 
-def test_a_response_id_that_is_used_again_later_is_another_call() -> None:
+def test_equal_calls_are_as_many_as_their_ids() -> None:
     keys = [
         _key("a", response="chatcmpl-7"),
         _key("b", response="chatcmpl-7", scope="litellm", start=90, end=99),
     ]
     assert _names(keys) == {"a", "b"}
-
-
-def test_each_of_many_equal_calls_has_one_double() -> None:
+    # Each of many equal calls has one double.
     inner = [_key(f"i{at}", start=at + 0.1, end=at + 0.2, trace=OTHER_TRACE) for at in range(50)]
     outer = [_key(f"o{at}", scope="langchain", start=at, end=at + 0.9) for at in range(49)]
     assert _names([*outer, *inner]) == {f"i{at}" for at in range(50)}
+    # What an earlier import counted never counts again.
+    before = _key("leaf", "agent", scope="openai", start=11, end=19)
+    agent, again = _key("agent"), _key("leaf", "agent", start=11, end=19)
+    double = _key("double", scope="langchain", start=10, end=20, trace=OTHER_TRACE)
+    new = _key("new", counts="new")
+    assert _names([before, agent, again, double, new], carried=1) == {"new"}
 
 
 def test_three_scopes_that_trace_one_call_count_once() -> None:
@@ -210,14 +206,6 @@ def test_three_scopes_that_trace_one_call_count_once() -> None:
     ]
     for order in permutations(keys):
         assert _names(list(order)) == {"c"}
-
-
-def test_what_an_earlier_import_counted_never_counts_again() -> None:
-    before = _key("leaf", "agent", scope="openai", start=11, end=19)
-    agent, again = _key("agent"), _key("leaf", "agent", start=11, end=19)
-    double = _key("double", scope="langchain", start=10, end=20, trace=OTHER_TRACE)
-    new = _key("new", counts="new")
-    assert _names([before, agent, again, double, new], carried=1) == {"new"}
 
 
 @each_case(("scopes", "counted"), [(20, 1), (21, 21)])

@@ -201,8 +201,7 @@ def test_what_has_no_number_is_not_named(value: Any) -> None:
     "raw", ['{"input_tokens": 5, "output_to', "[1]", "{" * 17_000, "usage=CANARY", '{"a": CANARY}']
 )
 @each_case(
-    "name",
-    ["gen_ai.usage.raw", "metadata.usage_object", "langfuse.observation.usage_details"],
+    "name", ["gen_ai.usage.raw", "metadata.usage_object", "langfuse.observation.usage_details"]
 )
 def test_a_copy_that_cant_be_read_is_named(name: str, raw: str) -> None:
     (record,) = _records({**CHAT, name: raw})

@@ -53,11 +53,7 @@ def transaction(
         "origin": "web",
         "collection_mode": "automatic",
         "items": [{"price": _price(ware), "quantity": quantity, "proration": None}],
-        "details": {
-            "totals": _totals(total),
-            "tax_rates_used": [],
-            "line_items": [],
-        },
+        "details": {"totals": _totals(total), "tax_rates_used": [], "line_items": []},
         "payments": [],
         "created_at": _AT,
         "updated_at": _AT,

@@ -242,9 +242,7 @@ def test_a_subscription_that_is_marked_as_paid_is_active(
     assert db_session.scalar(select(func.count()).select_from(Credit)) == 0
 
 
-def test_a_payment_recorded_manually_and_by_its_provider_is_one_credit(
-    db_session: Session,
-) -> None:
+def test_a_payment_recorded_manually_and_by_its_provider_is_one_credit(db_session: Session) -> None:
     account = sign_up(db_session)
     mark_paid(db_session, manual(provider="stripe", reference="pi_1"))
     tell(db_session, paid(account_id=account.id))

@@ -190,11 +190,7 @@ def test_a_dispute_revokes_the_unused_credit_in_any_order_of_events(
 @each_dispute
 @pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
 def test_a_dispute_that_the_seller_wins_restores_the_credit(
-    deliver: Deliver,
-    db_session: Session,
-    owner: Account,
-    dispute: Dispute,
-    order: tuple[int, ...],
+    deliver: Deliver, db_session: Session, owner: Account, dispute: Dispute, order: tuple[int, ...]
 ) -> None:
     events = dispute()
     for number in order:

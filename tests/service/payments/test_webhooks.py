@@ -361,20 +361,14 @@ def test_events_of_one_second_end_as_a_subscription_goes(
 
 @each_provider
 def test_ingest_pauses_while_the_subscription_has_lapsed_and_resumes(
-    client: FlaskClient,
-    deliver: Deliver,
-    db_session: Session,
-    tenant: Tenant,
-    provider: Provider,
+    client: FlaskClient, deliver: Deliver, db_session: Session, tenant: Tenant, provider: Provider
 ) -> None:
     db_session.query(Subscription).delete()  # what the tenant was given
     db_session.commit()
     mine: dict[str, Any] = {"custom_data": {"app_user_id": tenant.account_id}}
     deliver(
         stripe.checkout(
-            client_reference_id=tenant.account_id,
-            mode="subscription",
-            subscription="sub_1",
+            client_reference_id=tenant.account_id, mode="subscription", subscription="sub_1"
         )
     )
     for minute, (status, kind, expected) in enumerate(

@@ -156,9 +156,7 @@ def test_data_quality_comes_after_the_findings(client: FlaskClient, publish: Pub
     assert order == sorted(order)
 
 
-def test_assumptions_that_differ_from_the_defaults_are_shown(
-    read: Callable[[Report], str],
-) -> None:
+def test_assumptions_that_differ_from_the_defaults_are_shown(read: Callable[[Report], str]) -> None:
     report = make()
     assert "Changed assumptions" not in read(report)
     words = read(replace(report, thresholds=replace(report.thresholds, d2_cache_seconds=60)))

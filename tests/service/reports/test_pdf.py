@@ -293,7 +293,7 @@ def test_it_has_the_customers_name_and_the_period_and_leads_to_the_rules() -> No
     first = reader.pages[0].extract_text()
     head = first[first.index("Tallystick\n") : first.index("You could save")]
     assert [each.strip() for each in head.splitlines()] == [
-        *("Tallystick", "Füllfeder <b> & Co", PERIOD),
+        *("Tallystick", "Füllfeder <b> & Co", PERIOD)
     ]
     assert reader.metadata is not None
     assert reader.metadata.title == "Language-model cost report for Füllfeder <b> & Co"

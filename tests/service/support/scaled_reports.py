@@ -118,10 +118,7 @@ def _summary(records: int, days: int, total: Decimal, share: Decimal) -> AuditSu
 def _daily(names: list[str], total: Decimal, days: int) -> tuple[SpendByDayAndModel, ...]:
     return tuple(
         SpendByDayAndModel(
-            day=str(_FIRST + timedelta(days=at)),
-            provider="openai",
-            model=name[:200],
-            spend_usd=one,
+            day=str(_FIRST + timedelta(days=at)), provider="openai", model=name[:200], spend_usd=one
         )
         for at, part in enumerate(_wave(total, days))
         for name, one in list(zip(names, _split(part, len(names)), strict=True))[:8]

@@ -100,10 +100,7 @@ def test_data_at_fault_fails_at_once_with_its_message(
 
 
 def test_an_unexpected_error_is_tried_three_times(
-    engine: Engine,
-    blobs: BlobStore,
-    new_audit: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
+    engine: Engine, blobs: BlobStore, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def break_off(*_terms: Any) -> Any:
         raise RuntimeError("a record says 4711")
@@ -123,10 +120,7 @@ def test_an_unexpected_error_is_tried_three_times(
 
 
 def test_an_error_while_publishing_leaves_no_frame(
-    engine: Engine,
-    blobs: BlobStore,
-    new_audit: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
+    engine: Engine, blobs: BlobStore, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.operations.publishing.publish_reports", lambda *_: 1 / 0)
     audit_id = new_audit()

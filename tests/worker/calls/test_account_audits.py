@@ -160,11 +160,7 @@ def test_an_unfinished_audit_of_the_account_is_not_queued_twice(
     ],
 )
 def test_an_audit_of_the_account_is_due(
-    last_import: str,
-    last_audit: str | None,
-    is_due: bool,
-    engine: Engine,
-    account_id: str,
+    last_import: str, last_audit: str | None, is_due: bool, engine: Engine, account_id: str
 ) -> None:
     def ago(interval: str) -> Any:
         return func.now() - text(f"interval '{interval}'")

@@ -169,11 +169,7 @@ def test_without_calls_of_its_route_a_finding_stays_open(
 
 @pytest.mark.parametrize(
     ("volume", "is_fixed"),
-    [
-        pytest.param(DAILY, True, marks=pytest.mark.stress),
-        (DAILY // 2, True),
-        (DAILY // 2, False),
-    ],
+    [pytest.param(DAILY, True, marks=pytest.mark.stress), (DAILY // 2, True), (DAILY // 2, False)],
 )
 def test_realized_savings_are_those_of_the_fix_and_not_of_the_volume(
     volume: int, is_fixed: bool, engine: Engine, account_id: str, publish: NewBatch

@@ -20,10 +20,7 @@ real_audit = account.audit_imports
 
 
 def test_an_attempt_whose_lease_was_taken_publishes_nothing(
-    engine: Engine,
-    blobs: BlobStore,
-    new_audit: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
+    engine: Engine, blobs: BlobStore, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose(*terms: Any) -> Any:
         with engine.begin() as connection:
@@ -91,10 +88,7 @@ def test_of_many_claims_one_succeeds(engine: Engine, new_audit: Callable[[], str
 
 
 def test_a_commit_whose_response_was_lost_is_not_a_lost_lease(
-    engine: Engine,
-    blobs: BlobStore,
-    new_audit: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
+    engine: Engine, blobs: BlobStore, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every step is committed, and then done once more as if nobody had heard of it."""
 

@@ -72,10 +72,7 @@ def _counted(engine: Engine, audit_id: str) -> int:
     ids=lambda error: type(error).__name__,
 )
 def test_an_audit_outlasts_any_number_of_outages(
-    engine: Engine,
-    new_audit: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
-    error: Exception,
+    engine: Engine, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     audit_id = new_audit()
     with monkeypatch.context() as broken:
@@ -147,10 +144,7 @@ def test_pauses_double_and_keep_workers_and_the_sweeper_away(
     ids=lambda error: type(error).__name__,
 )
 def test_a_poison_audit_ends_after_three_attempts(
-    engine: Engine,
-    new_audit: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
-    error: Exception,
+    engine: Engine, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """Between its attempts, an outage changes nothing."""
     audit_id = new_audit()
@@ -171,10 +165,7 @@ def test_a_poison_audit_ends_after_three_attempts(
     ids=["a full disk of temporary files", "a missing blob", "a cluster that is away"],
 )
 def test_what_may_be_an_audits_own_fault_counts_after_ten_outages(
-    engine: Engine,
-    new_audit: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
-    error: Exception,
+    engine: Engine, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     audit_id = new_audit()
     monkeypatch.setattr("worker._read", _raise(error))
@@ -328,12 +319,7 @@ def test_a_sweeper_that_lost_the_database_extends_leases_once(
     ],
 )
 def test_only_a_database_that_was_away_extends_leases(
-    statement: str,
-    status: str,
-    engine: Engine,
-    held: Any,
-    config: Config,
-    blobs: BlobStore,
+    statement: str, status: str, engine: Engine, held: Any, config: Config, blobs: BlobStore
 ) -> None:
     sweeper, stopping = Sweeper(config, engine, AuditQueues.from_config(config), blobs), Event()
 

@@ -175,18 +175,6 @@ def test_overdue_mails_fail(system: System, sink: Sink, change: str, error: str)
     assert sink.mails_to(email) == []
 
 
-@pytest.mark.stress
-def test_a_database_that_restarts_meanwhile_loses_no_mail(system: System, sink: Sink) -> None:
-    """By default, an audit survives it in `test_process.py`."""
-    with _stopped_mail_worker(system):
-        asked = [_ask(system) for _ in range(2)]
-    system.servers.restart_postgres(immediate=True)
-    for email in asked:
-        wait_for_link(sink, email, 30)
-    wait_until(lambda: mail_statuses(system) == {"sent": 2}, 20)
-    assert all(len(sink.mails_to(email)) == 1 for email in asked)
-
-
 def test_nothing_but_our_two_functions_runs_from_the_queue_of_mail(
     system: System, sink: Sink
 ) -> None:

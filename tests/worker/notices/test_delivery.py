@@ -15,9 +15,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from service.models import NoticeDelivery, NoticeTarget
 from service.models.notices.deliveries import post_notice
 from service.models.notices.events import REPORT_READY
-from service.models.notices.targets import (
-    SLACK,
-)
+from service.models.notices.targets import SLACK
 from service.models.operations.retention import delete_sent
 from service.notices import sending
 from service.notices.job import send_notice

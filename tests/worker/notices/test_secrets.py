@@ -13,12 +13,7 @@ from service.config import Config
 from service.models import NoticeDelivery, NoticeTarget
 from service.notices.job import send_notice
 from tests.notice_receiver import Receiver, redirect
-from tests.worker.support.notices import (
-    CANARY,
-    add_target_at,
-    change,
-    sweep,
-)
+from tests.worker.support.notices import CANARY, add_target_at, change, sweep
 
 
 def test_nothing_secret_is_in_logs_or_in_the_database(

@@ -149,10 +149,7 @@ def hold_account(connection: Connection, account_id: str) -> None:
 
 
 def kill_midway(
-    web: System,
-    document: Document,
-    account_id: str,
-    hold: Callable[[Connection, str], None],
+    web: System, document: Document, account_id: str, hold: Callable[[Connection, str], None]
 ) -> None:
     with web.engine.connect() as holder, ThreadPoolExecutor(1) as pool:
         hold(holder, account_id)

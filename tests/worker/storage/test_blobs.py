@@ -27,33 +27,27 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
     return store
 
 
-def test_what_is_put_is_got(blobs: BlobStore) -> None:
+def test_what_is_put_is_got_and_replaced(blobs: BlobStore) -> None:
     blobs.put(KEY, b"one")
     assert blobs.get(KEY) == b"one"
     assert blobs.exists(KEY)
-
-
-def test_an_empty_blob_is_a_blob(blobs: BlobStore) -> None:
+    # An empty blob is a blob.
     blobs.put(KEY, b"")
     assert blobs.get(KEY) == b""
-
-
-def test_a_second_put_replaces_the_first(blobs: BlobStore) -> None:
+    # A second put replaces the first.
     blobs.put(KEY, b"one")
     blobs.put(KEY, b"two" * 1_000_000)
     assert blobs.get(KEY) == b"two" * 1_000_000
 
 
-def test_it_can_be_written_in_pieces(blobs: BlobStore) -> None:
+def test_blobs_are_written_and_read_in_pieces(blobs: BlobStore) -> None:
     blobs.put(KEY, b"before")
     with blobs.writer(KEY) as file:
         file.write(b"one")
         file.write(b"two" * 4_000_000)
         assert blobs.get(KEY) == b"before"
     assert blobs.get(KEY) == b"one" + b"two" * 4_000_000
-
-
-def test_a_writer_whose_block_fails_leaves_what_was_there(blobs: BlobStore) -> None:
+    # A writer whose block fails leaves what was there.
     blobs.put(KEY, b"before")
     with pytest.raises(TypeError), blobs.writer(KEY) as file:
         file.writelines([b"one" * 1_000_000, None])  # type: ignore[list-item]
@@ -67,14 +61,12 @@ def test_it_can_be_read_in_pieces(blobs: BlobStore) -> None:
         assert [file.read(4), file.read(4), file.read(4)] == [b"0123", b"4567", b"89"]
 
 
-def test_a_missing_blob_is_a_file_not_found(blobs: BlobStore) -> None:
+def test_a_missing_blob_is_a_file_not_found_and_may_be_deleted(blobs: BlobStore) -> None:
     assert not blobs.exists(KEY)
     with pytest.raises(BlobNotFoundError) as caught:
         blobs.get(KEY)
     assert isinstance(caught.value, FileNotFoundError)
-
-
-def test_delete_may_come_twice(blobs: BlobStore) -> None:
+    # Delete may come twice.
     blobs.put(KEY, b"one")
     blobs.delete(KEY)
     blobs.delete(KEY)

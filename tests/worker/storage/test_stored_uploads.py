@@ -113,11 +113,7 @@ def _rerun(engine: Engine, audit_id: str, **changes: object) -> None:
     "write", sampled(FORMATS, len(FORMATS)), ids=lambda write: write.__name__.strip("_")
 )
 def test_an_upload_is_reported_on_as_its_file_is_even_after_the_purge(
-    engine: Engine,
-    blobs: BlobStore,
-    upload: Callable[[bytes], str],
-    tmp_path: Path,
-    write: Writer,
+    engine: Engine, blobs: BlobStore, upload: Callable[[bytes], str], tmp_path: Path, write: Writer
 ) -> None:
     records = logs.writable(draw_log(0), write)
     file = tmp_path / "upload.log"
@@ -195,10 +191,7 @@ def _free_credits(engine: Engine, account_id: str) -> int:
 
 
 def test_too_few_valid_rows_fail_the_audit_and_return_its_credit_once(
-    engine: Engine,
-    account_id: str,
-    upload: Callable[[bytes], str],
-    paid: Callable[[str], None],
+    engine: Engine, account_id: str, upload: Callable[[bytes], str], paid: Callable[[str], None]
 ) -> None:
     audit_id = upload(MOSTLY_BAD)
     paid(audit_id)
@@ -213,10 +206,7 @@ def test_too_few_valid_rows_fail_the_audit_and_return_its_credit_once(
 
 
 def test_an_audit_that_is_done_keeps_its_credit(
-    engine: Engine,
-    account_id: str,
-    upload: Callable[[bytes], str],
-    paid: Callable[[str], None],
+    engine: Engine, account_id: str, upload: Callable[[bytes], str], paid: Callable[[str], None]
 ) -> None:
     audit_id = upload(logs.as_responses(draw_log(0)))
     paid(audit_id)

@@ -10,11 +10,7 @@ from service.jobs.queues import AuditQueues
 from service.jobs.sending import sweep_unsent
 from service.models import NoticeDelivery, NoticeTarget
 from service.models.notices.events import REPORT_READY
-from service.models.notices.targets import (
-    WEBHOOK,
-    NewTarget,
-    add_target,
-)
+from service.models.notices.targets import WEBHOOK, NewTarget, add_target
 
 CANARY = "canary-7f3a"
 PAYLOAD = {"summary": f"You could save $12/month. {CANARY}", "path": "/audits/a1", "saved": 12}

@@ -279,10 +279,7 @@ class System(Records, Jobs):
     def post(
         self, body: bytes, *, key: str | None = None, idempotency_key: str | None = None
     ) -> requests.Response:
-        headers = {
-            "Authorization": f"Bearer {key or self.key}",
-            "Content-Type": "application/json",
-        }
+        headers = {"Authorization": f"Bearer {key or self.key}", "Content-Type": "application/json"}
         if idempotency_key is not None:
             headers["Idempotency-Key"] = idempotency_key
         url = f"{self.base_url}/api/v1/ingest"

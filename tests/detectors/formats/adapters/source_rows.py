@@ -20,10 +20,6 @@ def table(rows: Iterable[Iterable[Any]], delimiter: str = ",") -> bytes:
     return "\r\n".join(delimiter.join(map(str, row)) for row in rows).encode() + b"\r\n"
 
 
-def pretty(document: Any) -> bytes:
-    return json.dumps(document, indent=2).encode()
-
-
 GEMINI: Final[dict[str, Any]] = {
     "ts": "2026-09-21T14:13:20Z",
     "modelVersion": "gemini-2.5-flash",
@@ -32,7 +28,6 @@ GEMINI: Final[dict[str, Any]] = {
         "thoughtsTokenCount": 20, "totalTokenCount": 130,
     },
 }  # fmt: skip
-FLASH: Final = ("gemini-2.5-flash", 100, 30, 64, 0)
 BEDROCK: Final[dict[str, Any]] = {
     "schemaType": "ModelInvocationLog",
     "schemaVersion": "1.0",
@@ -74,30 +69,7 @@ LANGFUSE: Final[dict[str, Any]] = {
     "model": "gpt-4o",
     "usageDetails": {"input": 10, "input_cached_tokens": 30, "output": 12, "total": 52},
 }
-OPENROUTER: Final[dict[str, Any]] = {
-    "id": "gen-abc", "created_at": "2026-09-21T14:13:20.250Z", "model": "openai/gpt-4o",
-    "native_tokens_prompt": 40, "native_tokens_completion": 12, "native_tokens_cached": 30,
-    "native_tokens_reasoning": 5, "tokens_prompt": 38, "tokens_completion": 11, "latency": 900,
-    "total_cost": 0.001, "streamed": True, "provider_name": "OpenAI",
-}  # fmt: skip
 ROUTED: Final = ("openai/gpt-4o", 40, 12, 30, 0)
-HELICONE: Final[dict[str, Any]] = {
-    "request_id": "5d3f9b1c-2a4e-4f70-8a55-0f4b8f0d6b11",
-    "request_created_at": "2026-09-21T14:13:20.250Z",
-    "response_status": 200, "request_model": "gpt-4o", "provider": "OPENAI", "delay_ms": 900,
-    "prompt_tokens": 40, "prompt_cache_read_tokens": 30, "completion_tokens": 12,
-}  # fmt: skip
-PORTKEY: Final[dict[str, Any]] = {
-    "id": "log-1", "created_at": "2026-09-21T14:13:20.250Z", "is_success": 1, "ai_org": "openai",
-    "ai_model": "gpt-4o", "req_units": 40, "res_units": 12, "cache_status": "MISS",
-    "response_time": 900,
-}  # fmt: skip
-POSTHOG: Final[dict[str, Any]] = {
-    "uuid": "0198f2f4-2c2f-7d0a-9a55-0f4b8f0d6b11", "event": "$ai_generation",
-    "timestamp": "2026-09-21T14:13:20.250Z",
-    "properties": {"$ai_model": "gpt-4o", "$ai_provider": "openai", "$ai_input_tokens": 40,
-                   "$ai_output_tokens": 12, "$ai_cache_read_input_tokens": 30},
-}  # fmt: skip
 BATCH: Final[dict[str, Any]] = {
     "id": "batch_req_1", "custom_id": "request-1", "error": None,
     "response": {"status_code": 200, "request_id": "req_1", "body": {
@@ -148,7 +120,6 @@ ROLLOUT: Final = (
     tokens(25, 90, 50),
 )
 CODEX: Final = ("gpt-5-codex", 40, 12, 30, 0)
-CODEX_2: Final = ("gpt-5-codex", 50, 12, 30, 0)
 
 
 def gemini_cli(name: str, prompt: int = 100) -> dict[str, Any]:
@@ -168,25 +139,5 @@ def opencode(name: str, session: str, created: int = SECOND * 1_000) -> dict[str
     }  # fmt: skip
 
 
-OPENAI_LINE: Final = {
-    "id": "chatcmpl-9",
-    "object": "chat.completion",
-    "created": SECOND,
-    "model": "gpt-4o",
-    "usage": {"prompt_tokens": 40, "completion_tokens": 12},
-}
-SPEND_HEADER: Final = (
-    "request_id", "call_type", "startTime", "endTime", "model", "custom_llm_provider",
-    "prompt_tokens", "completion_tokens", "cache_hit", "status",
-)  # fmt: skip
 TEXT: Final = "may hold text"
 SUMS: Final = "totals instead of calls"
-
-
-def spend_row(start: Any, end: Any, **changed: Any) -> tuple[Any, ...]:
-    row = dict(zip(SPEND_HEADER, ("chatcmpl-1", "acompletion", start, end, "gpt-4o", "openai", 40,
-                                  12, "False", "success"), strict=True))  # fmt: skip
-    return tuple((row | changed).values())
-
-
-BARE: Final = ("gpt-4o", 40, 12, 0, 0)

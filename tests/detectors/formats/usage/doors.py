@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx2
-import pytest
 
 import tallystick
 from detectors.contract import UsageRecord
@@ -22,17 +21,9 @@ from tallystick.hooks import litellm, mistral
 from tests.client.collector import refusing_dsn
 from tests.client.offline import capturing, queued, say, stream
 from tests.lazily import anthropic, openai
-from tests.service.otlp.requests import (
-    as_protobuf,
-    document,
-    span,
-)
-from tests.service.otlp.requests import (
-    read as read_spans,
-)
-from tests.service.otlp.requests import (
-    records_of as sent,
-)
+from tests.service.otlp.requests import as_protobuf, document, span
+from tests.service.otlp.requests import read as read_spans
+from tests.service.otlp.requests import records_of as sent
 
 Case = dict[str, Any]
 CANARY: Final = "CANARY"
@@ -80,7 +71,7 @@ def _in_order(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def through_client(case: Case) -> list[dict[str, Any]]:
     """Make the call with the provider's own library, or as LiteLLM makes it."""
-    with pytest.MonkeyPatch.context() as patch, capturing(patch, refusing_dsn()):
+    with capturing(refusing_dsn()):
         _CALLS.get(case["library"], _through_litellm)(case)
         unknown = dict(tallystick.stats().get("unknown_fields", {}))
         records = queued()

@@ -67,8 +67,7 @@ ELSEWHERE: Final[Mapping[str, Library]] = {
         ),
     ),
     "together": Library(
-        _FURTHER,
-        (("tokens", "together.types.chat.chat_completion_usage:ChatCompletionUsage"),),
+        _FURTHER, (("tokens", "together.types.chat.chat_completion_usage:ChatCompletionUsage"),)
     ),
     "google-genai": Library(
         _FURTHER,
@@ -80,10 +79,7 @@ ELSEWHERE: Final[Mapping[str, Library]] = {
     ),
     "cohere": Library(
         _FURTHER,
-        (
-            ("cohere", "cohere.types.usage:Usage"),
-            ("cohere", "cohere.types.api_meta:ApiMeta"),
-        ),
+        (("cohere", "cohere.types.usage:Usage"), ("cohere", "cohere.types.api_meta:ApiMeta")),
     ),
     "litellm": Library("otlp/litellm.lock", (("tokens", "litellm.types.utils:Usage"),)),
 }

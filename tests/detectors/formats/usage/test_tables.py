@@ -19,19 +19,15 @@ def test_the_library_has_the_clients_file(name: str) -> None:
     assert Path(reader.__file__).with_name(name).samefile(Path(home.__file__).with_name(name))
 
 
-def test_the_names_are_those_of_their_sources() -> None:
+def test_names_and_numbers_have_a_source_and_a_unit() -> None:
     assert make_usage_tables.compiled() == Path(tables.__file__).read_text(), "run: make usage"
-
-
-def test_every_field_of_ours_has_a_source() -> None:
+    # Every field of ours has a source.
     data = make_usage_tables.read_data()
     for family in data["families"].values():
         assert family["about"]
         assert all(fields["source"] for fields in family["fields"])
     assert all(each["source"] for each in data["providers"].values())
-
-
-def test_every_usage_is_a_unit_of_the_price_book() -> None:
+    # Every usage is a unit of the price book.
     from detectors.contract import UNITS
     from detectors.contract.units import FIELDS_OF_UNITS
 
@@ -39,13 +35,9 @@ def test_every_usage_is_a_unit_of_the_price_book() -> None:
     ours = {"total", "uncached", "part", "free", "unpriced", "usd", "cents", "ticks", "copy"}
     ours |= {"apart", "read_input", "read_output"}
     assert roles - ours <= {*UNITS, *FIELDS_OF_UNITS}
-
-
-def test_no_library_knows_a_number_that_we_don_t() -> None:
+    # No library knows a number that we don t.
     assert drift.unknown_numbers() == []
-
-
-def test_the_numbers_of_libraries_are_those_of_their_locks() -> None:
+    # The numbers of libraries are those of their locks.
     known = json.loads(drift.LIBRARIES.read_text())
     versions = {name: library["version"] for name, library in known.items()}
     assert versions == drift.locked_versions(), "run: make usage-libraries"

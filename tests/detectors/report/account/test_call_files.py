@@ -123,11 +123,9 @@ def test_calls_that_merging_would_drop_are_found_in_other_files(
     assert find_repeated(new, [without, file]) == [False, is_repeated]
 
 
-def test_without_request_ids_no_other_file_is_read() -> None:
+def test_calls_of_several_imports_count_once_without_other_files() -> None:
     assert find_repeated([frame({"request_id": ""})], [BytesIO(b"no Parquet")]) == []
-
-
-def test_a_call_that_several_imports_brought_counts_once() -> None:
+    # A call that several imports brought counts once.
     files = merge(frame({}, at(hours=1)), frame({}, import_id="b"), frame({}, import_id="c"))
     assert [(file.frame.height, file.duplicates) for file in files] == [(2, 2)]
 
@@ -216,7 +214,7 @@ def test_an_id_without_a_beginning_is_known_by_its_provider(
 MORE: dict[str, Any] = {"completion_tokens": 11}
 
 
-def test_a_response_id_of_calls_that_are_further_apart_counts_for_each() -> None:
+def test_a_response_id_is_of_one_call_nearby() -> None:
     (file,) = merge(frame(RESPONSE), frame(RESPONSE | at(minutes=2), import_id="b"))
     assert (file.frame.height, file.duplicates) == (2, 0)
     (file,) = merge(
@@ -224,9 +222,7 @@ def test_a_response_id_of_calls_that_are_further_apart_counts_for_each() -> None
         frame(RESPONSE, import_id="b"),
     )
     assert (file.frame.height, file.duplicates) == (4, 0)
-
-
-def test_a_response_id_on_different_calls_of_one_import_is_none() -> None:
+    # A response id on different calls of one import is none.
     (file,) = merge(
         frame(RESPONSE, RESPONSE | MORE | at(seconds=1)), frame(RESPONSE, import_id="b")
     )

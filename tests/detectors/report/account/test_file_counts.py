@@ -172,14 +172,14 @@ def test_files_that_share_some_days_are_counted_again_on_these_days_only(
     assert of_late < of_all
 
 
-def test_equal_calls_give_equal_bytes(calls: pl.DataFrame, tmp_path: Path) -> None:
+def test_equal_calls_give_equal_counts_under_their_own_name(
+    calls: pl.DataFrame, tmp_path: Path
+) -> None:
     (tmp_path / "again").mkdir()
     first = _store([calls], tmp_path, few=0) + _store([calls], tmp_path / "again", few=0)
     assert first[0].read_bytes() == first[1].read_bytes()
-
-
-def test_counts_under_another_name_are_not_read(calls: pl.DataFrame, tmp_path: Path) -> None:
-    """Another release may count otherwise."""
+    # Counts under another name are not read.
+    # Another release may count otherwise.
     file = tmp_path / "other.parquet"
     other = {f"{name}0": text for name, text in FileCounts.of([calls]).to_metadata().items()}
     calls.write_parquet(file, metadata=other)

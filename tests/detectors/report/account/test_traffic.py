@@ -57,18 +57,14 @@ def test_calls_of_every_library_are_counted_alike(library: str) -> None:
     assert window.last_call == NOON.replace(hour=23)
 
 
-def test_the_groups_with_the_most_calls_are_listed() -> None:
+def test_groups_with_the_most_calls_are_listed_and_no_calls_have_no_window() -> None:
     calls = [_call("one"), _call("two"), _call("two"), _call("again"), _call("again")]
     window = _sum(calls, most=2)
     assert window is not None
     assert [each.route for each in window.traffic] == ["again", "two"]
-
-
-def test_without_calls_there_is_no_window() -> None:
+    # Without calls there is no window.
     assert _sum([]) is None
-
-
-def test_without_latencies_there_are_none() -> None:
+    # Without latencies there are none.
     window = _sum([_call()])
     assert window is not None
     assert percentile_ms(add_latencies(window.traffic), 50) is None

@@ -71,14 +71,12 @@ def test_the_last_of_each_day_week_and_month_is_kept() -> None:
     assert all(later > earlier for later, earlier in pairwise(kept))
 
 
-def test_the_newest_is_kept_however_old_and_few_are_all_kept() -> None:
+def test_the_newest_is_kept_and_backups_of_one_second_have_an_order() -> None:
     assert choose_kept([], KEEP) == set()
     few = [_id(24 * 40 * number) for number in range(6)]
     assert choose_kept(few, KEEP) == set(few)
     assert choose_kept(few, Keep(1, 1, 1)) == {few[0]}
-
-
-def test_backups_of_one_second_are_in_their_order() -> None:
+    # Backups of one second are in their order.
     moments = [NEWEST + timedelta(microseconds=number) for number in range(20)]
     ids = [new_id(moment) for moment in moments]
     assert [time_of(backup_id) for backup_id in list_ids(map(manifest_name, ids))] == moments[::-1]

@@ -317,14 +317,7 @@ def test_each_threshold_of_a_budget_is_posted_once_per_month(watched: Watched) -
         for _ in range(2):
             watched.check()
         reached.append([each["threshold"] for each in watched.notices(BUDGET_REACHED)])
-    assert reached == [
-        [],
-        ["50"],
-        ["50"],
-        ["50", "80"],
-        ["50", "80", "100"],
-        ["50", "80", "100"],
-    ]
+    assert reached == [[], ["50"], ["50"], ["50", "80"], ["50", "80", "100"], ["50", "80", "100"]]
     october = date(2026, 10, 2)
     watched.spend(spend_line(october, "60"))
     watched.check(datetime.combine(october, time(12), UTC))

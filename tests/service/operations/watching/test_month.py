@@ -56,13 +56,11 @@ def test_a_range_wider_than_a_factor_of_three_is_too_wide() -> None:
     assert wild.is_wide
 
 
-def test_the_last_days_of_a_long_month_are_compared_with_all_of_a_short_one() -> None:
+def test_long_and_short_months_and_first_days_are_compared() -> None:
     month = look_at_month(_days(1, date(2026, 1, 1), date(2026, 3, 31)), date(2026, 3, 31))
     assert month.previous_so_far == (date(2026, 2, 1), date(2026, 2, 28))
     assert month.previous_usd == 28
-
-
-def test_the_first_day_has_nothing_to_compare() -> None:
+    # The first day has nothing to compare.
     month = look_at_month(_days(1, EARLY, MONTH), MONTH)
     first, last = month.previous_closed
     assert first > last
@@ -80,22 +78,22 @@ def test_spend_within_30_percent_of_steady_weeks_is_expected(usd: int, verdict: 
     assert expected.verdict == verdict
 
 
-def test_weekends_are_expected_to_cost_what_weekends_do() -> None:
+def test_the_range_is_as_wide_as_weeks_differ() -> None:
     days = _days(10, EARLY, TODAY) | {
         day: Decimal(0) for day in _days(0, EARLY, TODAY) if day.weekday() >= 5
     }
     expected = look_at_month(days, TODAY).expected
     assert expected is not None
     assert expected.usd == (expected.low + expected.high) / 2 == 140
-
-
-def test_weeks_that_differ_make_the_range_wider() -> None:
+    # Weeks that differ make the range wider.
     days = _days(10, EARLY, TODAY)
     wide = {day: usd * (1 + (day - EARLY).days // 7 % 2) for day, usd in days.items()}
     steady, uneven = look_at_month(days, TODAY).expected, look_at_month(wide, TODAY).expected
     assert steady is not None
     assert uneven is not None
     assert uneven.high / uneven.low > steady.high / steady.low if uneven.low else True
+    # The days needed reach over the last month.
+    assert days_needed(TODAY) == (MONTH - timedelta(days=HISTORY_DAYS), TODAY)
 
 
 def test_it_takes_three_weeks_and_then_judges_the_days_after_them() -> None:
@@ -106,7 +104,3 @@ def test_it_takes_three_weeks_and_then_judges_the_days_after_them() -> None:
     assert expected.first == TODAY - timedelta(days=4)
     assert expected.usd == 4
     assert look_at_month({}, TODAY).expected is None
-
-
-def test_the_days_needed_reach_over_the_last_month() -> None:
-    assert days_needed(TODAY) == (MONTH - timedelta(days=HISTORY_DAYS), TODAY)

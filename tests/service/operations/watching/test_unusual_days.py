@@ -44,44 +44,34 @@ def test_planted_days_are_found_and_hardly_anything_else(seed: int) -> None:
     assert false <= DAYS / 30
 
 
-def test_the_band_is_the_median_of_the_weekday_and_three_deviations() -> None:
+def test_a_band_is_of_its_weekday_and_hides_no_other_day() -> None:
     by_week = (100, 80, 120, 60, 100, 80, 120, 140)  # newest first
     history = _history(lambda day: by_week[(LAST - day).days // 7 % 8])
     for week, usd in enumerate(by_week, 1):
         history[LAST - timedelta(days=7 * week)] = Decimal(usd)
     # The deviations from 100 are 0, 20, 20, 40, 0, 20, 20 and 40.
     assert band_of(history, LAST) == Band(Decimal(100), 100 + 3 * Decimal("1.4826") * 20)
-
-
-def test_a_weekend_is_compared_with_weekends() -> None:
+    # A weekend is compared with weekends.
     history = _history(lambda day: 30 if day.weekday() >= 5 else 100)
     saturday = LAST - timedelta(days=2)
     series = SpendSeries(ROUTE, "chat", history | {saturday: Decimal(100)})
     assert find_unusual([series], saturday)
     assert not _unusual("100", history)
-
-
-def test_a_day_must_be_a_dollar_and_a_third_above_its_band() -> None:
+    # A day must be a dollar and a third above its band.
     large, small = _history(lambda _day: 100), _history(lambda _day: 1)
     assert band_of(large, LAST) == Band(Decimal(100), Decimal(145))
     assert not _unusual("188.49", large)  # 145 × 1.3 = 188.50
     assert _unusual("188.50", large)
     assert not _unusual("2.44", small)  # 1.45 + 1
     assert _unusual("2.45", small)
-
-
-def test_an_earlier_unusual_day_hides_no_other() -> None:
+    # An earlier unusual day hides no other.
     history = _history(lambda _day: 100)
     history[LAST - timedelta(days=7)] = Decimal(900)
     assert _unusual("300", history)
-
-
-def test_a_day_far_below_is_not_unusual() -> None:
+    # A day far below is not unusual.
     assert not _unusual("0", _history(lambda _day: 100))
-
-
-def test_steady_growth_is_usual() -> None:
-    """Spend that doubles each month is expected to go on."""
+    # Steady growth is usual.
+    # Spend that doubles each month is expected to go on.
     history = _history(lambda day: 100 * 2 ** ((day - LAST).days / 30))
     assert not _unusual("100", history)
     assert _unusual("300", history)

@@ -29,7 +29,6 @@ from service.models.base import new_id, utc_now
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant, error_of
 from tests.service.support.spend import add_spend, spend_line
-from tests.service.support.uploads import add_person
 
 Sessions = sessionmaker[Session]
 PATH = "/api/v1/findings"
@@ -200,11 +199,7 @@ def test_an_account_without_findings_sees_when_they_come(owner: Browser) -> None
     ],
 )
 def test_selected_findings_change_and_say_who_changed_them(
-    action: str,
-    state: str,
-    owner: Browser,
-    add: Add,
-    sessions: Sessions,
+    action: str, state: str, owner: Browser, add: Add, sessions: Sessions
 ) -> None:
     chosen, other = [add(1), add(2)], add(3)
     page = owner.get("/findings")
@@ -236,18 +231,6 @@ def test_selected_findings_change_and_say_who_changed_them(
     }
     assert {each.changed_by for each in changes} == {owner.email}
     assert "We changed 2 findings." in words_of(owner.get("/findings?changed=2"))
-
-
-def test_findings_of_another_account_stay_as_they_are(
-    app: Flask, add: Add, sessions: Sessions
-) -> None:
-    finding = add(1)
-    another = Browser(app, sessions, add_person(sessions).email)
-    form = {"finding": finding, "action": "fix"}
-    assert another.act("/settings", "/findings", **form).status_code == 303
-    with sessions() as session:
-        assert session.get_one(AccountFinding, finding).state == "open"
-    assert finding not in another.get("/findings?state=all")
 
 
 def test_an_unknown_action_is_refused(owner: Browser, add: Add) -> None:

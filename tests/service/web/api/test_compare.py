@@ -90,11 +90,7 @@ def test_two_months_are_compared_by_route_and_model_largest_change_first(
     answer = _get(client, tenant, **MONTHS)
     assert [
         (each["route"], each["change_usd"], each.get("change_pct")) for each in answer["routes"]
-    ] == [
-        ("search", -20.0, -40.0),
-        ("chat", 5.0, 50.0),
-        ("new", 2.0, None),
-    ]
+    ] == [("search", -20.0, -40.0), ("chat", 5.0, 50.0), ("new", 2.0, None)]
     assert [(each["model"], each["change_usd"]) for each in answer["models"]] == [
         ("gpt-5.5", -43.0),
         ("small", 30.0),

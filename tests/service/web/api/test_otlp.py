@@ -15,15 +15,7 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Account, SpanBatch
-from tests.service.otlp.requests import (
-    CHAT,
-    JSON,
-    PROTOBUF,
-    as_json,
-    as_protobuf,
-    document,
-    span,
-)
+from tests.service.otlp.requests import CHAT, JSON, PROTOBUF, as_json, as_protobuf, document, span
 from tests.service.support.scenes import Tenant, add_tenant
 
 TRACES, LOGS, METRICS = "/otlp/v1/traces", "/otlp/v1/logs", "/otlp/v1/metrics"

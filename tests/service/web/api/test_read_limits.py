@@ -15,10 +15,7 @@ LIMIT_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 
 @pytest.mark.parametrize("ending", [*READS, "/x/status"])
 def test_every_route_that_reads_has_its_own_limit(
-    share_app: Callable[..., Flask],
-    tenant: Tenant,
-    sessions: "sessionmaker[Session]",
-    ending: str,
+    share_app: Callable[..., Flask], tenant: Tenant, sessions: "sessionmaker[Session]", ending: str
 ) -> None:
     client = share_app(read_limit_per_minute=2).test_client(use_cookies=False)
     is_status = ending.endswith("status")

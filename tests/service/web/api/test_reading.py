@@ -158,10 +158,7 @@ def test_a_cursor_is_the_place_that_it_was_made_of() -> None:
 
 
 def test_anothers_cursor_shows_nothing_of_theirs(
-    client: FlaskClient,
-    tenant: Tenant,
-    audits: list[str],
-    sessions: "sessionmaker[Session]",
+    client: FlaskClient, tenant: Tenant, audits: list[str], sessions: "sessionmaker[Session]"
 ) -> None:
     first = client.get(f"{AUDITS}?limit=2", headers=tenant.reads).get_json()
     other = add_tenant(sessions)

@@ -12,13 +12,7 @@ from service.core.tokens import sign_report
 from service.models import ReportLink, ReportRow
 from service.models.base import utc_now
 from service.reports.sample import get_sample_report
-from tests.service.support.scenes import (
-    SECRET_KEY,
-    Tenant,
-    add_browser,
-    add_tenant,
-    error_of,
-)
+from tests.service.support.scenes import SECRET_KEY, Tenant, add_browser, add_tenant, error_of
 from tests.service.web.pages.scenes import add_run
 
 LINKS = "/api/v1/report-links"

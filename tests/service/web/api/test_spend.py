@@ -235,11 +235,7 @@ def test_csv_has_all_rows_whatever_the_limit_and_no_formula(
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
 def test_an_unchanged_answer_is_not_sent_again(
-    client: FlaskClient,
-    tenant: Tenant,
-    lines: list[dict[str, Any]],
-    db_session: Session,
-    kind: str,
+    client: FlaskClient, tenant: Tenant, lines: list[dict[str, Any]], db_session: Session, kind: str
 ) -> None:
     url = f"{SPEND}?{urlencode({'format': kind, **MARCH})}"
     with client.get(url, headers=tenant.reads) as first:

@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import select, text, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
 
 from service.models import IngestKey, ReadToken
 from service.models.base import utc_now
-from tests.service.support.scenes import AUDITS, INGEST, Tenant, add_tenant, batch, error_of
+from tests.service.support.scenes import AUDITS, INGEST, Tenant, batch, error_of
 
 
 def test_a_rejection_says_which_credential_was_wanted_and_how_to_send_it(
@@ -70,14 +70,6 @@ def test_the_last_use_is_noted_now_and_then(
     assert last_use(IngestKey) != long_ago
 
 
-def test_secrets_are_readable_nowhere_in_the_database(tenant: Tenant, db_session: Session) -> None:
-    for table in ("ingest_keys", "read_tokens"):
-        rows = db_session.scalars(text(f"SELECT row::text FROM {table} AS row")).all()
-        assert rows
-        for secret in (tenant.key, tenant.token):
-            assert not any(secret[7:] in row for row in rows)
-
-
 @pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer"])
 def test_the_schemes_case_does_not_matter(client: FlaskClient, tenant: Tenant, scheme: str) -> None:
     headers = {"Authorization": f"{scheme} {tenant.key}"}
@@ -88,30 +80,3 @@ def test_a_credential_counts_in_the_header_only(client: FlaskClient, tenant: Ten
     error_of(client.get(f"{AUDITS}?access_token={tenant.token}"), 401, "unauthorized")
     client.set_cookie("Authorization", f"Bearer {tenant.token}")
     error_of(client.get(AUDITS), 401, "unauthorized")
-
-
-@pytest.mark.parametrize("kind", ["none", "key", "token", "narrow"])
-def test_each_credential_opens_its_own_routes_only(
-    client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]", kind: str
-) -> None:
-    narrow = add_tenant(sessions, scopes=("read:audits",))
-    headers = {
-        "none": {},
-        "key": tenant.writes,
-        "token": tenant.reads,
-        "narrow": narrow.reads,
-    }[kind]
-    statuses = (
-        client.post(INGEST, json=batch(), headers=headers).status_code,
-        client.get(AUDITS, headers=headers).status_code,
-        client.get(f"{AUDITS}/x/findings", headers=headers).status_code,
-    )
-    assert (
-        statuses
-        == {
-            "none": (401, 401, 401),
-            "key": (201, 401, 401),
-            "token": (401, 200, 404),
-            "narrow": (401, 200, 403),
-        }[kind]
-    )

@@ -18,11 +18,7 @@ from service.core.db import make_engine, make_session_factory
 from service.mail.report_ready import post_report_ready
 from service.models import Account, Audit, Mail, NoticeTarget
 from service.models.access.credentials import MAX_READ_TOKENS, TokenLimitError, add_read_token
-from service.models.access.oauth import (
-    MAX_APPLICATIONS,
-    ApplicationLimitError,
-    add_application,
-)
+from service.models.access.oauth import MAX_APPLICATIONS, ApplicationLimitError, add_application
 from service.models.identity.accounts import EACH
 from service.models.mail.report_mails import MAILS_A_DAY
 from service.models.notices.deliveries import post_test

@@ -107,12 +107,7 @@ def test_a_stolen_session_makes_nothing_that_outlasts_it(
 
 @pytest.mark.parametrize(("page", "action", "fields", "kept"), FORMS)
 def test_after_confirming_the_form_is_as_it_was_left(
-    ada: Browser,
-    db_session: Session,
-    page: str,
-    action: str,
-    fields: dict[str, str],
-    kept: str,
+    ada: Browser, db_session: Session, page: str, action: str, fields: dict[str, str], kept: str
 ) -> None:
     _age(db_session, 16)
     back = _confirm(ada, db_session, ada.post(page, action, **fields).headers["Location"])
@@ -157,12 +152,7 @@ MINTS = (
 
 @pytest.mark.parametrize(("page", "action", "fields", "subject"), MINTS)
 def test_the_owner_is_mailed_about_a_new_secret_without_its_label(
-    ada: Browser,
-    db_session: Session,
-    page: str,
-    action: str,
-    fields: dict[str, str],
-    subject: str,
+    ada: Browser, db_session: Session, page: str, action: str, fields: dict[str, str], subject: str
 ) -> None:
     assert ada.post(page, action, **fields).status_code == 200
     [mail] = db_session.scalars(select(Mail))

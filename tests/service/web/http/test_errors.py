@@ -178,9 +178,7 @@ def test_a_database_that_is_lost_in_a_hook_is_unavailable(make_app: Callable[...
     assert SECRET_TEXT not in response.get_data(as_text=True)
 
 
-def test_a_session_that_lost_its_connection_is_unavailable(
-    own_database: Config,
-) -> None:
+def test_a_session_that_lost_its_connection_is_unavailable(own_database: Config) -> None:
     app = create_app(own_database)
 
     def query() -> str:

@@ -130,11 +130,4 @@ def _send(
     session: requests.Session, method: str, url: str, *, headers: dict[str, str], **sent: Any
 ) -> requests.Response:
     encoded = {name: value.encode("latin-1") for name, value in headers.items()}
-    return session.request(
-        method,
-        url,
-        headers=encoded,
-        allow_redirects=False,
-        timeout=30,
-        **sent,
-    )
+    return session.request(method, url, headers=encoded, allow_redirects=False, timeout=30, **sent)

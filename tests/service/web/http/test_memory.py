@@ -36,9 +36,7 @@ MOST_OF_FEW: Final = 15
 NAMES: Final = 300  # of attributes in a request of spans, at full count
 LONG: Final = "n" * 1_000
 LONGER: Final = 4 * LONG
-LIMITS: Final = {
-    "queued_audits_free": 1_000_000,
-}
+LIMITS: Final = {"queued_audits_free": 1_000_000}
 
 Door = Callable[[str], requests.Response]
 

@@ -26,10 +26,7 @@ def test_the_routes_with_values_are_those_of_the_application(app: Flask) -> None
 
 @at_both_scales
 def test_no_value_of_a_path_is_a_server_error(
-    share_app: Callable[..., Flask],
-    sessions: "sessionmaker[Session]",
-    note: Note,
-    share: float,
+    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]", note: Note, share: float
 ) -> None:
     """Each value of each route, without a credential and with one that the route takes."""
     app, asked, wrong = share_app(admin_token=ADMIN_TOKEN), 0, list[str]()

@@ -18,13 +18,7 @@ from service.web.http.current import IS_BUSY, WITHOUT_SLOT
 from service.web.server import slots
 from service.web.server.slots import Deadlines, SlottedApplication
 from tests.service.support.live import LiveService
-from tests.service.support.slow_clients import (
-    CROWDS,
-    HEADERS,
-    Crowd,
-    answer_times,
-    small_socket,
-)
+from tests.service.support.slow_clients import CROWDS, HEADERS, Crowd, answer_times, small_socket
 from tests.worker.support.promises import Note, at_a_twentieth, sampled, scaled
 
 

@@ -84,9 +84,7 @@ def test_headers_of_a_forwarder_change_neither_the_route_nor_the_scheme(live: Li
     _error(_answer(live, AUDITS_LINE + forged + more), 401, "unauthorized")
 
 
-def test_an_incomplete_body_is_rejected_even_if_it_parses_as_a_batch(
-    live: LiveService,
-) -> None:
+def test_an_incomplete_body_is_rejected_even_if_it_parses_as_a_batch(live: LiveService) -> None:
     tenant, before = live.add_tenant(), live.blob_names()
     answer = _answer(live, _ingest(tenant, len(BODY) + 1, BODY), is_whole=True)
     assert "incomplete" in _error(answer, 400, "bad_request")["message"]

@@ -46,9 +46,7 @@ def test_a_slow_sender_holds_no_connection(
 
 
 def test_no_connection_is_held_while_records_are_decoded_and_stored(
-    own_database: Config,
-    own_sessions: "sessionmaker[Session]",
-    monkeypatch: pytest.MonkeyPatch,
+    own_database: Config, own_sessions: "sessionmaker[Session]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenant, app, held = add_tenant(own_sessions), create_app(own_database), list[int]()
     pool = app.extensions["session_factory"].kw["bind"].pool
@@ -68,9 +66,7 @@ def test_no_connection_is_held_while_records_are_decoded_and_stored(
 
 
 def test_an_audit_is_enqueued_once_and_after_its_commit(
-    own_database: Config,
-    own_sessions: "sessionmaker[Session]",
-    monkeypatch: pytest.MonkeyPatch,
+    own_database: Config, own_sessions: "sessionmaker[Session]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenant, app, committed = add_tenant(own_sessions), create_app(own_database), list[str]()
 

@@ -102,10 +102,7 @@ def _send(client: FlaskClient, kind: str, tenant: Tenant) -> Any:
 
 @pytest.mark.parametrize("kind", VIEWS)
 def test_an_audit_is_queued_in_nine_hops_without_turning_back(
-    kind: str,
-    share_app: Callable[..., Flask],
-    sessions: "sessionmaker[Session]",
-    tenant: Tenant,
+    kind: str, share_app: Callable[..., Flask], sessions: "sessionmaker[Session]", tenant: Tenant
 ) -> None:
     client = share_app().test_client()
     browser_of(sessions, client, tenant.account_id)

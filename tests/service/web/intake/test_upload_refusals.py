@@ -11,7 +11,6 @@ import requests
 
 from tests.service.support.bad_files import BAD_FILES, CANARY, MIB, SENTENCE, gzip_bomb
 from tests.service.support.live import LiveService, start_cold_service, stop_live_service
-from tests.service.support.scenes import AUDITS
 from tests.service.support.traces import traces_of
 from tests.service.support.uploads import (
     Person,
@@ -214,12 +213,3 @@ def test_hostile_bodies_are_rejected_within_bounds(
     losses += any(_peak_megabytes(web.pid) > MAX_MEGABYTES for web in _web_processes(service))
     losses += len(list(service.uploads.iterdir())) + Path("/tmp/x7Qp").exists()
     note("32 hostile bodies are refused, memory stays small, no file is left", tries, losses)
-
-
-@pytest.mark.parametrize("person_credits", [0, 1])
-def test_other_methods_take_no_file(service: LiveService, person_credits: int) -> None:
-    person = add_person(service.sessions, person_credits)
-    response = requests.put(
-        f"{service.url}{AUDITS}", data=one_file(log_file()), headers=person.headers, timeout=60
-    )
-    error_in(response, 405, "method_not_allowed")

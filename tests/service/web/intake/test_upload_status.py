@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.models import Account, Audit
 from service.models.audits.queue_order import count_ahead
 from service.models.identity.accounts import find_account
-from tests.service.support.scenes import AUDITS, error_of, sign_in
+from tests.service.support.scenes import AUDITS, sign_in
 
 Sessions = sessionmaker[Session]
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -120,48 +120,3 @@ def test_a_failed_audit_says_why(
     assert _status(client, headers, validated) == expected
     crashed = _add_audit(sessions, status="failed", error="gave up")
     assert _status(client, headers, crashed) == {"status": "failed", "error": "gave up"}
-
-
-def test_an_audit_of_an_ingest_batch_has_a_status_too(
-    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
-) -> None:
-    audit_id = _add_audit(sessions, source="ingest", status="done", valid_pct=100.0)
-    assert _status(client, headers, audit_id) == {"status": "done", "valid_pct": 100.0}
-
-
-def test_anothers_audit_looks_like_a_missing_one(
-    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
-) -> None:
-    others = _add_audit(sessions, email="other@example.org")
-    with_id = {**headers, "X-Request-Id": "5a" * 16}
-    answers = [
-        client.get(f"{AUDITS}/{one}/status", headers=with_id) for one in (others, uuid4().hex, "x")
-    ]
-    for answer in answers:
-        error_of(answer, 404, "not_found")
-    assert len({answer.data for answer in answers}) == 1
-
-
-@pytest.mark.parametrize("audit_id", ["x" * 201, "a%00b", "a%0Ab", "%C2%85"])
-def test_what_cannot_be_an_id_is_rejected(
-    client: FlaskClient, headers: dict[str, str], audit_id: str
-) -> None:
-    response = client.get(f"{AUDITS}/{audit_id}/status", headers=headers)
-    error_of(response, 422, "validation_error")
-
-
-def test_a_signed_out_visitor_sees_no_status(client: FlaskClient, sessions: Sessions) -> None:
-    sign_in(sessions, "reader@example.org")
-    audit_id = _add_audit(sessions)
-    error_of(client.get(f"{AUDITS}/{audit_id}/status"), 401, "unauthorized")
-
-
-def test_the_users_email_must_be_the_sessions(
-    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
-) -> None:
-    audit_id = _add_audit(sessions)
-    path = f"{AUDITS}/{audit_id}/status"
-    mistaken = client.get(path, headers={**headers, "x-user-email": "other@example.org"})
-    error_of(mistaken, 401, "unauthorized")
-    right = client.get(path, headers={**headers, "x-user-email": "Reader@example.org"})
-    assert right.status_code == 200

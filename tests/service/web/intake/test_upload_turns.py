@@ -72,9 +72,7 @@ def test_a_turn_is_taken_across_processes_and_ends_with_its_process() -> None:
 
 
 def test_a_file_whose_turn_does_not_come_keeps_its_credit(
-    share_app: MakeApp,
-    sessions: "sessionmaker[Session]",
-    monkeypatch: pytest.MonkeyPatch,
+    share_app: MakeApp, sessions: "sessionmaker[Session]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, person = share_app().test_client(use_cookies=False), add_person(sessions, 1)
     body = one_file(log_file())

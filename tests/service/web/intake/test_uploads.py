@@ -123,13 +123,6 @@ def test_an_archive_is_rejected_by_name_and_uses_no_credit(
     assert (free_credits(live.sessions, person), live.blob_names()) == (3, before)
 
 
-def test_a_mostly_invalid_log_is_accepted_too(live: LiveService, person: Person) -> None:
-    """It fails in the worker, with a clear message, and the credit comes back."""
-    response = upload(live.url, person, log_file(1) + b"7\n" * 9)
-    assert response.status_code == 201
-    assert _audit(live, response.json()["audit_id"]).records == 1
-
-
 def test_a_file_name_is_kept_nowhere(live: LiveService, person: Person, redis_url: str) -> None:
     body = one_file(log_file(), name="../../etc/NAMEx7Qp")
     assert post_body(live.url, person, body).status_code == 201
@@ -145,21 +138,6 @@ def test_a_body_without_a_length_is_accepted(live: LiveService, person: Person) 
 
 
 # Who may
-
-
-def test_a_signed_out_visitor_is_asked_to_sign_in(live: LiveService) -> None:
-    signed_out = Person("", "", {})
-    response = upload(live.url, signed_out, log_file())
-    assert "Sign in" in error_in(response, 401, "unauthorized")
-
-
-def test_keys_and_tokens_upload_nothing_and_see_no_status(live: LiveService) -> None:
-    tenant = live.add_tenant()
-    for headers in (tenant.writes, tenant.reads):
-        bearer = Person(tenant.account_id, "", headers)
-        error_in(upload(live.url, bearer, log_file()), 401, "unauthorized")
-        status = requests.get(f"{live.url}{AUDITS}/x/status", headers=headers, timeout=60)
-        error_in(status, 401, "unauthorized")
 
 
 def test_the_users_email_admits_nobody_and_rejects_a_mistake(
@@ -191,11 +169,6 @@ def test_an_upload_without_a_credit_gets_payment_links(live: LiveService) -> Non
     assert link["provider"] == "billing"
     assert link["url"].endswith("/billing")
     assert live.blob_names() == before
-
-
-def test_each_upload_without_a_key_uses_a_credit(live: LiveService, person: Person) -> None:
-    statuses = [upload(live.url, person, log_file()).status_code for _ in range(4)]
-    assert statuses == [201, 201, 201, 402]
 
 
 # Idempotency
@@ -271,16 +244,8 @@ def test_a_malformed_key_is_a_bad_request(live: LiveService, person: Person, key
         (multipart([('name="file"', log_file())]), None, 422),
         (multipart([('name="FILE"; filename="x"', log_file())]), None, 422),
         (multipart([('name="file"; filename="x"', log_file())] * 2), None, 422),
-        (
-            multipart([('name="file"; filename="x"', log_file()), ('name="note"', b"hi")]),
-            None,
-            422,
-        ),
-        (
-            multipart([('name="note"', b"hi"), ('name="file"; filename="x"', log_file())]),
-            None,
-            422,
-        ),
+        (multipart([('name="file"; filename="x"', log_file()), ('name="note"', b"hi")]), None, 422),
+        (multipart([('name="note"', b"hi"), ('name="file"; filename="x"', log_file())]), None, 422),
         (one_file(b""), None, 422),
     ],
 )
@@ -327,11 +292,7 @@ def test_each_gate_comes_before_the_next(live: LiveService) -> None:
     """Session, size, credit, then the body's form."""
     poor, huge = add_person(live.sessions), {"Content-Length": str(300 << 20)}
     signed_out = Person("", "", {})
-    for person, headers, status in (
-        (signed_out, huge, 401),
-        (poor, huge, 413),
-        (poor, {}, 402),
-    ):
+    for person, headers, status in ((signed_out, huge, 401), (poor, huge, 413), (poor, {}, 402)):
         request = requests.Request(
             "POST",
             f"{live.url}{AUDITS}",

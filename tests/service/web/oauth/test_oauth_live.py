@@ -102,11 +102,7 @@ def test_requests_oauthlib_completes_the_flow(
 
 @at_both_scales
 def test_fifty_redemptions_at_once_issue_at_most_one_token(
-    live: LiveService,
-    application: Application,
-    person: Tenant,
-    share: float,
-    note: Note,
+    live: LiveService, application: Application, person: Tenant, share: float, note: Note
 ) -> None:
     """Ten codes, each redeemed fifty times at once. Reuse also ends what the first one got."""
     rounds, given, lost = scaled(10, share), 0, 0

@@ -98,11 +98,7 @@ def test_the_shortest_and_the_longest_verifier_redeem(
     ],
 )
 def test_a_wrong_redemption_is_rejected_in_the_standards_words(
-    browser: FlaskClient,
-    application: Application,
-    wrong: dict[str, Any],
-    status: int,
-    error: str,
+    browser: FlaskClient, application: Application, wrong: dict[str, Any], status: int, error: str
 ) -> None:
     form = application.redeems(get_code(browser, application), **wrong)
     assert _refused(browser, form, status, error)
@@ -198,14 +194,6 @@ def test_a_revocation_that_names_no_token_is_rejected(
     assert "token" in refused.get_json()["error_description"]
 
 
-def test_a_rejection_repeats_no_grant_that_was_asked_for(
-    client: FlaskClient, application: Application
-) -> None:
-    refused = client.post(TOKEN, data=application.redeems("x", grant_type="canary_of_a_caller"))
-    assert (refused.status_code, refused.get_json()["error"]) == (400, "unsupported_grant_type")
-    assert b"canary" not in refused.data
-
-
 def test_parameters_in_the_address_of_a_redemption_count_for_nothing(
     browser: FlaskClient, application: Application
 ) -> None:
@@ -213,13 +201,6 @@ def test_parameters_in_the_address_of_a_redemption_count_for_nothing(
     empty = {"Content-Type": "application/x-www-form-urlencoded"}
     response = browser.post(TOKEN, query_string=form, headers=empty)
     assert response.status_code == 400
-
-
-def test_the_browser_of_a_person_redeems_nothing_for_being_signed_in(
-    browser: FlaskClient, application: Application
-) -> None:
-    form = application.redeems(get_code(browser, application), client_secret=None)
-    assert _refused(browser, form, 401, "invalid_client")
 
 
 def test_a_rate_limit_error_has_the_standards_shape(share_app: Any) -> None:

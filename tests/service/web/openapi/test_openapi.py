@@ -138,34 +138,27 @@ def test_the_document_of_the_administration_is_hidden_without_the_token(
     share_app: Callable[..., Flask], token: str | None
 ) -> None:
     client = share_app(admin_token=ADMIN_TOKEN).test_client()
-    headers = {
-        "X-Request-Id": "5a" * 16,
-        **({} if token is None else {"X-Admin-Token": token}),
-    }
+    headers = {"X-Request-Id": "5a" * 16, **({} if token is None else {"X-Admin-Token": token})}
     hidden = client.get("/admin/openapi.json", headers=headers)
     unknown = client.get("/nothing/here.json", headers=headers)
     assert (hidden.status_code, hidden.data) == (404, unknown.data)
     assert dict(hidden.headers) == dict(unknown.headers)
 
 
-def test_every_reference_leads_somewhere(each_document: dict[str, Any]) -> None:
+def test_references_lead_somewhere_and_nothing_is_unused(each_document: dict[str, Any]) -> None:
     for reference in _references(each_document):
         found: Any = each_document
         for part in reference.removeprefix("#/").split("/"):
             found = found[part]
-
-
-def test_it_describes_nothing_that_no_route_uses(each_document: dict[str, Any]) -> None:
+    # It describes nothing that no route uses.
     used = {reference.rpartition("/")[2] for reference in _references(each_document)}
     assert used == set(each_document["components"]["schemas"])
 
 
-def test_a_time_without_an_offset_is_within_the_schema(document: dict[str, Any]) -> None:
+def test_times_and_readiness_are_documented(document: dict[str, Any]) -> None:
     ts = document["components"]["schemas"]["UsageRecord"]["properties"]["ts"]
     assert "format" not in ts
-
-
-def test_readiness_documents_when_to_come_back(document: dict[str, Any]) -> None:
+    # Readiness documents when to come back.
     assert "Retry-After" in document["paths"]["/readyz"]["get"]["responses"]["503"]["headers"]
 
 

@@ -189,18 +189,6 @@ def test_a_revoked_application_is_gone_with_its_tokens(
     assert developer.send(f"{path}/revoke")[0] == 404
 
 
-@pytest.mark.parametrize("act", ["", "/rotate-secret", "/revoke"])
-def test_anothers_application_is_like_none(
-    developer: Browser, sessions: "sessionmaker[Session]", db_session: Session, act: str
-) -> None:
-    theirs = add_application(sessions, add_tenant(sessions).account_id)
-    form = {"name": "mine", "redirect_uris": "https://evil.example/"}
-    assert developer.client.get(f"{PAGE}/{theirs.id}", base_url=BASE).status_code == 404
-    answers = [developer.send(f"{PAGE}/{id_}{act}", **form) for id_ in (theirs.id, "0" * 32)]
-    assert [status for status, _ in answers] == [404, 404]
-    assert _only(db_session).name == "Spend Watcher"
-
-
 def test_a_person_sees_what_is_allowed_and_withdraws_it(
     app: Flask, tenant: Tenant, sessions: "sessionmaker[Session]"
 ) -> None:

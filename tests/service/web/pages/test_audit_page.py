@@ -214,38 +214,6 @@ def test_its_owner_sees_one_finding(
 # Nobody else
 
 
-@pytest.mark.parametrize("status", ["queued", "done", "failed"])
-def test_anothers_audit_is_answered_as_one_that_is_not_there(
-    client: FlaskClient, person: Person, sessions: Sessions, status: str
-) -> None:
-    audit_id = add_run(sessions, person.account_id, make_report(), status=status)
-    other_person = add_person(sessions)
-    for ask in (show, progress):
-        theirs, nothing = ask(client, other_person, audit_id), ask(client, other_person, "0" * 32)
-        assert (theirs.status_code, nothing.status_code) == (404, 404)
-        assert _without_token(theirs) == _without_token(nothing)
-
-
-def _without_token(response: TestResponse) -> str:
-    """The page without what differs from one second to the next for one visitor as well."""
-    return re.sub(r'name="csrf_token" value="[^"]+"', "", response.get_data(as_text=True))
-
-
-def test_signed_out_visitors_go_to_sign_in_and_back(
-    client: FlaskClient, person: Person, sessions: Sessions
-) -> None:
-    audit_id = add_run(sessions, person.account_id, make_report())
-    response = client.get(f"/audits/{audit_id}")
-    assert response.status_code == 303
-    assert response.headers["Location"] == f"/sign-in?next=/audits/{audit_id}"
-    assert client.get(f"/audits/{audit_id}/progress").status_code == 401
-
-
-def test_an_invalid_id_is_rejected_with_a_reason(client: FlaskClient, person: Person) -> None:
-    assert show(client, person, "x" * 201).status_code == 422
-    assert show(client, person, "x" * 200).status_code == 404
-
-
 def test_the_page_of_a_deleted_report_says_so_and_shows_the_figures(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:

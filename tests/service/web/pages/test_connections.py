@@ -244,19 +244,6 @@ def test_names_can_be_dropped(ada: Browser, db_session: Session) -> None:
     assert _row(db_session).filled_at is None  # so that routes get other names
 
 
-def test_another_accounts_connection_does_not_exist(
-    ada: Browser, app: Flask, sessions: "sessionmaker[Session]", db_session: Session
-) -> None:
-    _connect(ada)
-    row = _row(db_session)
-    eve = Browser(app, sessions, "eve@example.org")
-    eve.get(f"{PAGE}/{row.id}", status=404)
-    for action in ("key", "names", "pull", "remove"):
-        answer = eve.act(ADD, f"{PAGE}/{row.id}/{action}", key=KEY, data="delete")
-        assert answer.status_code == 404
-    assert _row(db_session).key == KEY
-
-
 def test_names_of_the_provider_are_inert_on_the_page(ada: Browser, db_session: Session) -> None:
     _connect(ada)
     row = _row(db_session)

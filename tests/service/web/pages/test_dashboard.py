@@ -181,9 +181,3 @@ def test_it_reveals_nothing_about_others(
     assert runs_of(response) == [mine]
     assert "777" not in words(response)
     assert "Oversized model" not in words(response)
-
-
-def test_signed_out_visitors_go_to_sign_in_and_back(client: FlaskClient) -> None:
-    response = client.get("/dashboard?status=done")
-    assert response.status_code == 303
-    assert response.headers["Location"] == "/sign-in?next=/dashboard?status%3Ddone"

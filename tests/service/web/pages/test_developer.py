@@ -178,27 +178,6 @@ def test_the_last_use_is_shown(make_browser: MakeBrowser, db_session: Session) -
     assert f"{row.last_used_at:%Y-%m-%dT%H:%M:%SZ}" in browser.get(HOME)
 
 
-def test_what_another_account_has_is_as_missing_as_nothing(
-    make_browser: MakeBrowser, db_session: Session
-) -> None:
-    ada, eve = make_browser(), make_browser("eve@example.org")
-    ada.post(HOME, KEYS, label="adas key")
-    ada.post(HOME, TOKENS, label="adas token", scope=["read:audits"])
-    key = db_session.scalars(select(IngestKey)).one()
-    token = db_session.scalars(select(ReadToken)).one()
-    assert "adas" not in eve.get(HOME)
-    pages = [
-        eve.act(HOME, f"{kind}/{row_id}/revoke")
-        for kind, row_id in ((KEYS, key.id), (KEYS, "0" * 32), (TOKENS, token.id))
-    ]
-    assert [page.status_code for page in pages] == [404, 404, 404]
-    texts = {re.sub(r"request ID <code>\w+", "", page.get_data(as_text=True)) for page in pages}
-    texts = {re.sub(r'name="csrf_token" value="[^"]+"', "", text) for text in texts}
-    assert len(texts) == 1
-    assert "adas key" in ada.get(HOME)
-    assert "adas token" in ada.get(HOME)
-
-
 def test_secrets_are_in_no_log_line(make_browser: MakeBrowser, log: io.StringIO) -> None:
     browser = make_browser()
     key = _secret(browser.post(HOME, KEYS).get_data(as_text=True), Kind.INGEST_KEY)

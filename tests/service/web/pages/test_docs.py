@@ -76,50 +76,40 @@ def test_every_field_of_every_body_is_on_the_page(page: str, document: dict[str,
                     assert set(schemas[name]["properties"]) <= set(codes_of(shown)), (path, name)
 
 
-def test_a_long_shape_is_listed_once_and_linked_from_elsewhere(page: str) -> None:
+def test_shapes_bounds_scopes_and_errors_are_listed_once(page: str) -> None:
     pointing = _card(page, "GET", "/r/{token}/json")
     [anchor] = _pointed_at(pointing)
     assert anchor == _anchor(_card(page, "GET", "/api/v1/audits/{audit_id}/report"))
     assert "Fields of the 200 response: same as GET" in words_of(pointing)
-
-
-def test_responses_of_one_shape_are_listed_together_with_each_example(page: str) -> None:
+    # Responses of one shape are listed together with each example.
     card = _card(page, "POST", "/oauth/token")
     assert words_of(card).count("Fields of the 400, 401, 413, 429, 500 and 503 responses") == 2
     for error in ("invalid_request", "invalid_client", "server_error", "temporarily_unavailable"):
         assert f"&#34;error&#34;: &#34;{error}&#34;" in card
-
-
-def test_bounds_are_described_in_words(page: str) -> None:
+    # Bounds are described in words.
     words = words_of(_card(page, "POST", "/api/v1/ingest"))
     assert "records required array, 1 to 5,000 elements" in words
     assert "records[].prompt_tokens required integer, 0 to 1,000,000,000,000" in words
     assert "records[].tag string, at most 200 characters, may be null" in words
     assert "Authentication: ingest key" in words
-
-
-def test_the_scopes_that_a_route_needs_are_listed(page: str) -> None:
+    # The scopes that a route needs are listed.
     words = words_of(_card(page, "GET", "/api/v1/audits/{audit_id}/report"))
     needed = "with the scopes read:audits and read:findings"
     assert f"Authentication: read token or access token, {needed}" in words
-
-
-def test_errors_list_their_code_and_headers(page: str) -> None:
+    # Errors list their code and headers.
     words = words_of(_card(page, "POST", "/api/v1/ingest"))
     when = "The rate limit is exceeded, or your plan's number of queued audits is reached."
     assert f"429 Too Many Requests {when} error rate_limited" in words
     assert "header Retry-After" in words
+    # No anchor is there twice.
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
 
 
 def test_the_versioning_policy_is_on_the_page(page: str) -> None:
     policy = page.partition('id="versions"')[2].partition("<h2")[0]
     for words in ("/api/v1", "at least 12 months", "at least 24 months", "Deprecation", "Sunset"):
         assert words in policy
-
-
-def test_no_anchor_is_there_twice(page: str) -> None:
-    ids = re.findall(r' id="([^"]+)"', page)
-    assert len(ids) == len(set(ids))
 
 
 def test_markup_in_the_document_is_inert() -> None:

@@ -5,22 +5,19 @@ import shlex
 import subprocess
 import sys
 import venv
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 import requests
-from sqlalchemy import func, select
 
 import tallystick
-from service.models import Account, Audit, Subscription
+from service.models import Subscription
 from service.models.identity.accounts import find_account
 from service.web.auth.browsers import SESSION_COOKIE
 from tests.service.support.browser import codes_of
 from tests.service.support.live import LiveService
-from tests.service.support.scenes import AUDITS, INGEST, batch, bearer
 
 
 def _run(command: str, url: str) -> requests.Response:
@@ -86,37 +83,6 @@ def test_the_commands_shown_with_a_new_secret_work_as_they_stand(live: LiveServi
     assert [one["id"] for one in _run(read, live.url).json()["audits"]] == [
         accepted.json()["audit_id"]
     ]
-
-
-@pytest.mark.stress
-def test_an_account_that_is_deleted_under_load_leaves_nothing(live: LiveService) -> None:
-    """By default, tests/service/operations/test_account_deletion.py deletes one at rest."""
-    visitor, other = _Visitor(live, "leaves@example.org"), live.add_tenant()
-    page = visitor.post("/developer", "/developer/ingest-keys").text
-    key = re.findall(r"ik_\w{38}", page)[0]
-
-    def send(number: int) -> int:
-        secret = other.key if number % 5 == 0 else key
-        answer = requests.post(
-            f"{live.url}{INGEST}", json=batch(), headers=bearer(secret), timeout=60
-        )
-        return answer.status_code
-
-    with ThreadPoolExecutor(8) as pool:
-        sent = [pool.submit(send, number) for number in range(120)]
-        sent[30].result()
-        deletion = visitor.post("/settings/delete", "/settings/delete", email="leaves@example.org")
-        statuses = [one.result() for one in sent]
-    assert deletion.status_code == 303
-    assert set(statuses[::5]) == {201}
-    assert set(statuses) == {201, 401}
-    with live.sessions() as session:
-        mine = select(func.count()).where(Audit.account_id == visitor.account_id)
-        assert session.scalar(mine) == 0
-        assert session.get(Account, visitor.account_id) is None
-        others = select(func.count()).where(Audit.account_id == other.account_id)
-        assert session.scalar(others) == 24
-    assert requests.get(f"{live.url}{AUDITS}", headers=other.reads, timeout=60).status_code == 200
 
 
 @pytest.mark.stress

@@ -88,15 +88,6 @@ def test_a_target_that_cannot_be_is_refused_with_the_reason(
     assert db_session.scalars(select(NoticeTarget)).all() == []
 
 
-def test_an_installation_can_allow_its_own_network(
-    share_app: Callable[..., Flask],
-    sessions: Sessions,
-    answers: dict[str, list[list[str]]],
-) -> None:
-    browser = Browser(share_app(notices_private_targets="on"), sessions, "x@example.org")
-    assert _add(browser, "http://127.0.0.1:9000/hook")[0] == 200
-
-
 def test_an_account_has_few_targets(ada: Browser) -> None:
     assert [_add(ada)[0] for _ in range(MAX_TARGETS + 1)] == [200] * MAX_TARGETS + [422]
     assert "You've added all 5 targets" in words_of(ada.get(PAGE))
@@ -172,29 +163,3 @@ def test_a_removed_target_is_gone_with_its_deliveries(ada: Browser, db_session: 
     assert ada.post(PAGE, f"{PAGE}/{target.id}/remove").status_code == 303
     assert db_session.scalars(select(NoticeDelivery)).all() == []
     assert "No webhooks or Slack channels yet" in ada.get(PAGE)
-
-
-def test_somebody_else_sees_and_changes_nothing(
-    ada: Browser, eve: Browser, db_session: Session
-) -> None:
-    _add(ada, label="canary-label")
-    target = _target(db_session)
-    ada.post(PAGE, f"{PAGE}/{target.id}/test")
-    delivery = db_session.scalars(select(NoticeDelivery)).one()
-    assert "canary" not in eve.get(PAGE)
-    assert "hooks.example.com" not in eve.get(PAGE)
-    paths = (f"{target.id}/{name}" for name in ("test", "enable", "remove"))
-    for path in (*paths, f"deliveries/{delivery.id}/resend"):
-        assert eve.act("/settings", f"{PAGE}/{path}").status_code == 404
-    assert _target(db_session).label == "canary-label"
-    assert list(post_notice(db_session, eve.account_id, REPORT_READY, {})) == []
-
-
-def test_targets_are_gone_with_the_account(ada: Browser, db_session: Session) -> None:
-    _add(ada)
-    post_notice(db_session, ada.account_id, REPORT_READY, {})
-    db_session.commit()
-    answer = ada.post("/settings/delete", "/settings/delete", email=ada.email)
-    assert answer.status_code == 303
-    assert db_session.scalars(select(NoticeTarget)).all() == []
-    assert db_session.scalars(select(NoticeDelivery)).all() == []

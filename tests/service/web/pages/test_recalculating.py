@@ -17,7 +17,7 @@ from service.operations.price_book import VERSION, save_update
 from tests.detectors.prices.published import make_providers
 from tests.service.support.documents import make_report
 from tests.service.support.scenes import record
-from tests.service.support.uploads import Person, add_person
+from tests.service.support.uploads import Person
 from tests.service.web.pages.forms import load_form
 from tests.service.web.pages.scenes import add_finding, add_run, add_spending_run
 from tests.service.web.pages.words import words
@@ -129,17 +129,6 @@ def test_the_earlier_report_stays_while_it_is_recalculated(
     assert "you can open the earlier report as PDF" in page(client, person, audit_id)
     new_id = add_run(sessions, person.account_id, status=status)
     assert "earlier report" not in page(client, person, new_id)
-
-
-def test_nobody_else_recalculates_it(
-    client: FlaskClient, person: Person, sessions: Sessions
-) -> None:
-    audit_id = add_run(sessions, person.account_id, make_report())
-    other = add_person(sessions)
-    form = load_form(client, "/settings/assumptions", "assumptions", other.headers)
-    data = {"csrf_token": form.token}
-    path = f"/audits/{audit_id}/recalculate"
-    assert client.post(path, headers=form.headers, data=data).status_code == 404
 
 
 def test_records_that_are_gone_are_not_offered(

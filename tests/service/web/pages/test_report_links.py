@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.core.tokens import sign_report
-from service.models import Account, ReportLink, WebSession
+from service.models import ReportLink, WebSession
 from service.models.base import utc_now
 from tests.service.support.access_table import TABLE
 from tests.service.support.access_world import ask, make_world
@@ -177,30 +177,12 @@ def test_all_links_are_revoked_at_once_those_without_a_row_too(
     assert _statuses(app, f"/r/{sign_report(SECRET_KEY, theirs)}") == [200] * 4
 
 
-def test_nobody_elses_link_is_revoked_or_renewed(
-    app: Flask, ada: Browser, eve: Browser, audit_id: str
-) -> None:
-    shared = _shared(ada, audit_id)
-    for change in ("revoke", "renew"):
-        assert eve.act("/settings", f"{LINKS}/{audit_id}/{change}").status_code == 404
-    assert _statuses(app, shared) == [200] * 4
-    assert "No report links yet" in eve.get(LINKS)
-
-
 @pytest.mark.parametrize("generation", [1, 2, -1, 10**12])
 def test_a_generation_that_was_never_issued_is_not_found(
     app: Flask, ada: Browser, audit_id: str, generation: int
 ) -> None:
     token = sign_report(SECRET_KEY, audit_id, generation)
     assert _statuses(app, f"/r/{token}") == [404] * 4
-
-
-def test_deleting_the_account_deletes_its_links(
-    ada: Browser, audit_id: str, db_session: Session
-) -> None:
-    _shared(ada, audit_id)
-    assert ada.post("/settings/delete", "/settings/delete", email=ada.email).status_code == 303
-    assert db_session.scalars(select(Account)).all() == []
 
 
 def test_a_revoked_link_has_no_expiry(ada: Browser, audit_id: str) -> None:

@@ -1,26 +1,21 @@
 """/upload?kind=report: a provider's report is stored, replaced by its days, and never audited."""
 
 import io
-from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import (
     Audit,
-    ConnectionPull,
-    Credit,
     ProviderConnection,
     ReportedCost,
     ReportedUsage,
 )
-from service.models.billing.credits import count_free_credits
 from service.models.calls.daily_spend import SpendRow
 from service.operations.connections.reconciliation import reconcile
 from tests.service.connections.exports import PERSON, SAMPLES
@@ -70,35 +65,6 @@ def test_a_report_is_stored_without_an_audit_a_call_or_a_person(
     for table in (ReportedCost, ReportedUsage):
         stored = db_session.execute(select(*table.__table__.columns)).all()
         assert PERSON not in str(stored)
-
-
-@pytest.mark.parametrize(
-    "names",
-    [("anthropic costs", "cursor events"), pytest.param(tuple(SAMPLES), marks=pytest.mark.stress)],
-    ids=["some", "all"],
-)
-def test_no_kind_of_report_enters_as_calls(
-    make_app: Callable[..., Flask],
-    sessions: "sessionmaker[Session]",
-    db_session: Session,
-    names: Sequence[str],
-) -> None:
-    """Uploaded as a log, it says where it belongs and takes no credit."""
-    ada = Browser(make_app(upload_limit_per_minute=1_000), sessions, "ada@example.org")
-    db_session.add(Credit(account_id=ada.account_id))
-    db_session.commit()
-    for name in names:
-        said = words_of(_upload(ada, SAMPLES[name].text, "/upload").get_data(as_text=True))
-        # Events are single calls, whose columns can be matched.
-        is_calls = name == "cursor events"
-        expected = "a CSV with at least these columns" if is_calls else "totals instead of calls"
-        assert expected in said, (name, said)
-        assert _upload(ada, SAMPLES[name].text).status_code == 303
-    assert count_free_credits(db_session, ada.account_id) == 1
-    assert db_session.scalars(select(Audit)).all() == []
-    assert db_session.scalars(select(SpendRow)).all() == []
-    pulls = db_session.scalars(select(ConnectionPull.report)).all()
-    assert sorted(pulls) == sorted(SAMPLES[name].report for name in names)
 
 
 def test_a_report_replaces_its_days_and_no_others(ada: Browser, db_session: Session) -> None:

@@ -134,16 +134,6 @@ def test_a_file_becomes_an_audit_for_a_credit(
     assert free_credits(sessions, person) == 1
 
 
-def test_a_form_that_is_sent_twice_takes_one_credit(
-    client: FlaskClient, person: Person, sessions: Sessions
-) -> None:
-    form = load(client, person)
-    answers = [send(client, form, log_file()) for _ in range(3)]
-    assert {one.headers["Location"] for one in answers} == {answers[0].headers["Location"]}
-    assert count_audits(sessions, person) == 1
-    assert free_credits(sessions, person) == 1
-
-
 def test_a_form_that_took_the_last_credit_still_leads_to_its_audit(
     client: FlaskClient, sessions: Sessions
 ) -> None:
@@ -151,17 +141,6 @@ def test_a_form_that_took_the_last_credit_still_leads_to_its_audit(
     form = load(client, person)
     first, again = (send(client, form, log_file()) for _ in range(2))
     assert first.headers["Location"] == again.headers["Location"]
-
-
-def test_the_key_of_a_form_serves_one_file(
-    client: FlaskClient, person: Person, sessions: Sessions
-) -> None:
-    form = load(client, person)
-    send(client, form, log_file())
-    other = send(client, form, log_file(tag="another"))
-    assert other.status_code == 422
-    assert "used for a different file" in words(other)
-    assert count_audits(sessions, person) == 1
 
 
 def test_the_form_and_the_api_know_each_others_keys(
