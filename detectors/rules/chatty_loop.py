@@ -39,7 +39,7 @@ from typing import Final
 import polars as pl
 
 from detectors.contract import Thresholds
-from detectors.engine import Calls, join_numbered
+from detectors.engine import Calls
 from detectors.engine.neighbors import split_at_pauses
 from detectors.prices.calls import LEVELS_GIVEN
 from detectors.rules.caching.levels import compare, highest_equal, measure, of_pair
@@ -181,7 +181,7 @@ def split_sessions(calls: Calls, thresholds: Thresholds) -> tuple[Calls, tuple[s
             .agg(pl.len().alias("calls"), pl.col("short").sum())
             .filter(pl.col("calls") >= thresholds.d6_min_calls, pl.col("short") >= least)
         )
-        calls = join_numbered(calls, groups.select("group"), "group")
+        calls = calls.join(groups, on="group", how="semi")
         return split_at_pauses(calls, keys, longest_us), (*keys, "part")
     return split_at_pauses(calls, keys, longest_us), ("part",)
 
@@ -210,13 +210,9 @@ def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Threshol
             pl.col("span") <= thresholds.d6_max_session_seconds * _SECOND_US,
         )
     )
-    found = found.select(*session, "calls")
-    if len(session) == 1:
-        loops = join_numbered(sessions, found, *session)
-    else:
-        loops = sessions.join(found, on=list(session), how="inner")
     loops = (
-        loops.with_columns(
+        sessions.join(found.select(*session, "calls"), on=list(session), how="inner")
+        .with_columns(
             overlaps.fill_null(value=False).cast(pl.Int64).alias("overlaps"),
             (at % _SECOND_US != 0).cast(pl.Int64).alias("fraction"),
         )
