@@ -9,6 +9,7 @@ from detectors.engine.frames import (
     collect_all,
     drop_duplicate_rows,
     fetch,
+    join_numbered,
     join_small,
     number_labels,
     planned_for,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import polars as pl
 
@@ -13,6 +13,8 @@ Calls = pl.LazyFrame
 Row = dict[str, Any]
 
 _SMALL: Final = 10_000  # rows of a table that is searched for each part of a frame
+_MOST_NUMBERS: Final = 2**22  # of a table that is searched by its number
+_MOST_TIED: Final = 16  # calls of one time that are compared with each other
 _ROW: Final = "row_of_table"
 # So few calls are computed at once, which takes less than to plan the queries that save memory.
 FEW_CALLS: Final = 20_000
@@ -77,6 +79,25 @@ def attach(calls: Calls, table: pl.DataFrame, key: str) -> Calls:
     return calls
 
 
+def join_numbered(calls: Calls, table: Calls, key: str) -> Calls:
+    """Add the columns of a table to the calls whose number it has; the others are dropped.
+
+    Each call's row is looked up by its number, from 0, which keeps the order and takes a tenth of
+    the time of a join.
+    """
+    if _engine.get() == "in-memory":
+        return calls.join(table, on=key, how="inner", maintain_order="left")
+    few = collect(table)
+    most = cast("int", few[key].max() or 0)
+    if most > _MOST_NUMBERS:
+        return calls.join(few.lazy(), on=key, how="inner", maintain_order="left")
+    rows = pl.int_range(few.height, dtype=pl.Int32, eager=True)
+    places = pl.repeat(NO_ROW, most + 1, dtype=pl.Int32, eager=True).scatter(few[key], rows)
+    known = calls.filter(pl.col(key) <= most).with_columns(gather(places.alias(_ROW), key))
+    known = known.filter(pl.col(_ROW) != NO_ROW)
+    return known.with_columns(gather(each, _ROW) for each in few.drop(key)).drop(_ROW)
+
+
 def drop_duplicate_rows(calls: Calls) -> pl.DataFrame:
     """Remove duplicate rows.
 
@@ -92,6 +113,8 @@ def drop_duplicate_rows(calls: Calls) -> pl.DataFrame:
             return frame
     # Compare hashes first, which is several times faster than comparing texts.
     hashes, named = ids.hash(), ids != ""
+    if _has_no_equal_ties(frame["at_us"].rechunk(), hashes.rechunk()):
+        return frame
     # Counting them first takes a third of the time, and most logs have no duplicate rows.
     if hashes.filter(named).n_unique() == named.sum():
         return frame
@@ -101,3 +124,19 @@ def drop_duplicate_rows(calls: Calls) -> pl.DataFrame:
     duplicates = rows.join(first, on=_ROW, how="anti")[_ROW]
     number = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
     return frame.filter(~number.is_in(duplicates.implode()))
+
+
+def _has_no_equal_ties(times: pl.Series, values: pl.Series) -> bool:
+    """Check that calls of one time differ in a value; of other orders than by time, nobody knows.
+
+    Equal rows have equal times, and few calls of a log in time order are of one time.
+    """
+    if not times.is_sorted() or (times == times.shift(_MOST_TIED)).any():
+        return False
+    for rows in range(1, _MOST_TIED):
+        is_tied = times == times.shift(rows)
+        if not is_tied.any():
+            break
+        if (is_tied & (values == values.shift(rows))).any():
+            return False
+    return True

@@ -164,6 +164,8 @@ def number_rows(
     # A few columns at a time, freed once copied: all at once would take twice the memory.
     with ThreadPoolExecutor(_COPIED_COLUMNS) as pool:
         copied = list(pool.map(copy, list(columns)))
+    # Grouping by a column that is known to be sorted takes a tenth of the time.
+    copied = [each.set_sorted() if each.name == order[0] else each for each in copied]
     numbered = pl.DataFrame([rows, *copied]).with_row_index(name)
     counts = [n for n in wide if numbered.schema[n] == pl.Int32]
     # Texts are read for few calls, so that their parts need not be merged.

@@ -1,7 +1,7 @@
 """Checks the columns of a caller's dataframe as expressions."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, cast
 
 import polars as pl
 
@@ -18,7 +18,7 @@ from detectors.contract import (
     InvalidRow,
 )
 from detectors.engine import Calls, compose_labels, fetch
-from detectors.engine.categories import REPEATED
+from detectors.engine.categories import REPEATED, find_distinct
 from detectors.engine.levels import LEVEL_COLUMNS, LEVELS_LIST, number_lists
 from detectors.formats.columns import (
     COLUMNS,
@@ -44,6 +44,7 @@ from detectors.formats.moments import (
     find_microseconds,
 )
 from detectors.frames.table_problems import (
+    NEVER,
     CheckedColumn,
     describe_problems,
     encode,
@@ -67,7 +68,6 @@ _MOST: Final = {
 _LEVEL: Final = f"[0-9a-f]{{{LEVEL_DIGITS}}}"
 _LEVELS_TEXT: Final = f"^{_LEVEL}(?: ?{_LEVEL}){{0,{len(LEVELS) - 1}}}$"
 _CHOICES: Final = {field.name: field.choices for field in V2_FIELDS if field.choices}
-_CATEGORIES: Final = pl.selectors.by_dtype(pl.Categorical)
 # These exist in checked calls only if some call has a value.
 SPARSE: Final = ("latency_ms", "service_tier", *OPTIONAL_COLUMNS)
 
@@ -82,30 +82,28 @@ def with_problems(table: Calls) -> Calls:
         frame = number_lists(frame)
     composed = compose_labels(frame, WRITTEN_LABELS)
     # Microseconds since 1970 in UTC; null or outside 2000 to 2100 for no time.
-    kind, table, ts = composed.schema["ts"], composed.lazy(), pl.col("ts")
+    kind, ts = composed.schema["ts"], pl.col("ts")
     if isinstance(kind, pl.Datetime):
         # Without a time zone, times are in UTC.
-        table = table.with_columns(ts.dt.timestamp("us").cast(pl.Int64).alias("at_us"))
+        at = ts.to_physical() if kind.time_unit == "us" else ts.dt.timestamp("us").cast(pl.Int64)
+        composed = composed.with_columns(at.alias("at_us"))
     elif kind.is_integer():
-        table = table.with_columns(_scale(ts, _whole).alias("at_us"))
+        composed = composed.with_columns(_scale(ts, _whole).alias("at_us"))
     elif kind.is_numeric():
-        numbers = table.with_columns(ts.cast(pl.Float64).alias("ts"))
-        table = numbers.with_columns(_scale(ts, _fractional).alias("at_us"))
+        numbers = composed.with_columns(ts.cast(pl.Float64).alias("ts"))
+        composed = numbers.with_columns(_scale(ts, _fractional).alias("at_us"))
     else:
         times = pl.Series("at_us", map(find_microseconds, composed["ts"]), pl.Int64)
-        table = table.with_columns(times)
-    schema = table.collect_schema()
+        composed = composed.with_columns(times)
+    table, schema = composed.lazy(), composed.schema
     given = [*schema.names(), *([UNKNOWN] if _is_text(schema.get("service_tier")) else [])]
     names = [name for name in present_columns(given) if name in given or name in COLUMNS]
-    fine = set[str]()  # the columns whose labels are all valid, and as checked calls have them
-    for labels in composed.select(_CATEGORIES):
-        value, is_fine = _label(labels.name, pl.String())
-        is_same = (is_fine & (value == pl.col(labels.name))).alias("is_same")
-        used = labels.unique().cast(pl.String).drop_nulls().to_frame()
-        if used.select(is_same)["is_same"].all():
-            fine.add(labels.name)
+    fine = {name for name in names if name in schema and _is_fine(composed, name)}
     levels = [name for name in LEVEL_COLUMNS if name in given]
-    columns = {name: _read_column(name, schema.get(name), name in fine, levels) for name in names}
+    columns = {
+        name: _read_fine(composed[name]) if name in fine else _read(name, schema.get(name), levels)
+        for name in names
+    }
     row = [name for name in schema.names() if name == "row"]
     values = (
         column.value.alias("at_us" if name == "ts" else name)
@@ -160,12 +158,57 @@ def _is_within(time: pl.Expr, units: int) -> pl.Expr:
     return (time >= FIRST_MICROSECOND // units) & (time < LAST_MICROSECOND // units)
 
 
-def _read_column(
-    name: str, kind: pl.DataType | None, is_fine_label: bool, numbers: Sequence[str]
-) -> CheckedColumn:
-    if is_fine_label:  # only absent labels are left to find
-        is_missing = pl.col(name).is_null() if name in REQUIRED_FIELDS else pl.lit(value=False)
-        return CheckedColumn(pl.col(name).fill_null(""), pl.lit(value=False), is_missing)
+def _is_fine(frame: pl.DataFrame, name: str) -> bool:
+    """Check whether all values of a column are valid, and as checked calls have them.
+
+    Most columns are fine, and looking takes a fifth of the time of checking each row.
+    """
+    column = frame["at_us" if name == "ts" else name]
+    is_number = name == "ts" or name in _COUNTS or name in _MOST
+    if not is_number and column.dtype in (pl.String, pl.Categorical):
+        if name == "request_id" and _are_plain(column):
+            return True
+        labels = find_distinct(column) if column.dtype == pl.Categorical else column
+        value, is_fine = _label(name, pl.String())
+        is_same = is_fine & (value == pl.col(name))
+        used = labels.cast(pl.String).to_frame(name).lazy()
+        return bool(used.select(is_same.all()).collect().item())
+    if not is_number or name in _MOST or not column.dtype.is_integer():
+        return False
+    first, last = (FIRST_MICROSECOND, LAST_MICROSECOND - 1) if name == "ts" else (0, MAX_COUNT)
+    low, high = cast("tuple[int | None, int | None]", (column.min(), column.max()))
+    if low is None or high is None:
+        return name != "ts"
+    return first <= low and high <= last and not (name == "ts" and column.has_nulls())
+
+
+def _are_plain(texts: pl.Series) -> bool:
+    """Check whether texts are short and of printable ASCII only.
+
+    All bytes together take a third of the time that a search in each text takes.
+    """
+    if texts.dtype != pl.String or (texts.str.len_bytes() > MAX_LABEL_LENGTH).any():
+        return False
+    codes = texts.cast(pl.Binary).cast(pl.List(pl.UInt8)).explode()
+    low, high = cast("tuple[int | None, int | None]", (codes.min(), codes.max()))
+    return low is None or high is None or (low >= ord(" ") and high <= ord("~"))
+
+
+def _read_fine(column: pl.Series) -> CheckedColumn:
+    """Read a column whose values are all valid, so that only absent ones are left to find."""
+    name = column.name
+    if name == "ts":
+        return CheckedColumn(pl.col("at_us"), NEVER, NEVER)
+    value = pl.col(name)
+    if column.dtype.is_integer():
+        value = value.cast(pl.Int64)
+    if not column.has_nulls():
+        return CheckedColumn(value, NEVER, NEVER)
+    is_missing = pl.col(name).is_null() if name in REQUIRED_FIELDS else NEVER
+    return CheckedColumn(value.fill_null(empty_value(name)), NEVER, is_missing)
+
+
+def _read(name: str, kind: pl.DataType | None, numbers: Sequence[str]) -> CheckedColumn:
     if name == UNKNOWN:
         # A tier that we don't know, as files have it: as the name of an unknown field.
         tier, no_name = _tier(), pl.lit("service_tier")
@@ -173,13 +216,13 @@ def _read_column(
         named = pl.concat_str([pl.lit("service_tier."), tier])
         named = pl.when(tier.str.contains(NO_TIER_NAME)).then(no_name).otherwise(named)
         unknown = pl.when(~is_known).then(named).otherwise(pl.lit(""))
-        return CheckedColumn(unknown, pl.lit(value=False), pl.lit(value=False))
+        return CheckedColumn(unknown, NEVER, NEVER)
     if kind is None:
         absent = _absent(name).cast(pl.Categorical()) if name in REPEATED else _absent(name)
-        return CheckedColumn(absent, pl.lit(value=False), pl.lit(value=False))
+        return CheckedColumn(absent, NEVER, NEVER)
     column, is_absent = pl.col(name), pl.col(name).is_null()
     if name == HASHES and numbers:  # of lists, which are valid or not
-        return CheckedColumn(column, ~column & ~is_absent, pl.lit(value=False), numbers)
+        return CheckedColumn(column, ~column & ~is_absent, NEVER, numbers)
     if kind.is_float():
         is_absent = is_absent | column.is_nan().fill_null(value=False)
     if name == "ts":
@@ -189,7 +232,7 @@ def _read_column(
     else:
         value, is_fine = _label(name, kind)
     is_bad = ~is_fine.fill_null(value=False) & ~is_absent
-    is_missing = is_absent if name in REQUIRED_FIELDS else pl.lit(value=False)
+    is_missing = is_absent if name in REQUIRED_FIELDS else NEVER
     return CheckedColumn(value, is_bad, is_missing)
 
 

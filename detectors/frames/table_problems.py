@@ -30,6 +30,8 @@ from detectors.formats.problems import Problem, describe
 _DIGITS: Final = 39  # in base 3, of an integer of 64 bits
 _PARTS: Final = {part.name: part for part in PARTS}
 _NONE: Final = pl.lit(0, pl.Int64)
+# What `CheckedColumn` has for problems that a column can't have; no digit is computed for these.
+NEVER: Final = pl.lit(value=False)
 
 
 class CheckedColumn(msgspec.Struct, frozen=True):
@@ -56,8 +58,11 @@ class _Contradiction(NamedTuple):
 
 def encode(columns: Columns) -> list[pl.Expr]:
     names = list(columns)
-    digits = []
+    digits = list[pl.Expr]()
     for name, column in columns.items():
+        if column.is_bad is NEVER and column.is_missing is NEVER and name not in _PARTS:
+            digits.append(_NONE)
+            continue
         is_two = column.is_missing
         if part := _PARTS.get(name):
             total = columns[part.total]
@@ -68,7 +73,9 @@ def encode(columns: Columns) -> list[pl.Expr]:
         digits.append(two.otherwise(_as_digit(column.is_bad)))
     digits += [_as_digit(each.is_so(columns)) for each in _find_contradictions(names)]
     return [
-        sum((digit * 3**place for place, digit in enumerate(some)), _NONE).alias(name)
+        sum(
+            (digit * 3**place for place, digit in enumerate(some) if digit is not _NONE), _NONE
+        ).alias(name)
         for name, some in zip(problem_columns(names), _in_numbers(digits), strict=True)
     ]
 

@@ -13,7 +13,16 @@ import msgspec
 import polars as pl
 
 from detectors.contract import ReportedModel, Thresholds
-from detectors.engine import Calls, Row, attach, collect, collect_all, drop_duplicate_rows, fetch
+from detectors.engine import (
+    Calls,
+    Row,
+    attach,
+    collect,
+    collect_all,
+    drop_duplicate_rows,
+    fetch,
+    planned_for,
+)
 from detectors.engine.levels import number_texts
 from detectors.prices.calls import (
     ArrangedCalls,
@@ -191,16 +200,22 @@ def audit_part(
 def find(arranged: ArrangedCalls, facts: Facts) -> FlaggedFrames:
     """Return the calls, and those that each detector flags."""
     calls = arranged.read()
-    queries = [
-        detector.find(calls, facts).with_columns(pl.lit(index, pl.Int8).alias("detector"))
-        for index, detector in enumerate(DETECTORS)
-    ]
+
+    def query(index: int) -> Calls:
+        found = DETECTORS[index].find(calls, facts)
+        return found.with_columns(pl.lit(index, pl.Int8).alias("detector"))
+
+    def find_one(index: int) -> pl.DataFrame:
+        return query(index).collect()
+
+    numbers = range(len(DETECTORS))
     if arranged.computed is not None:
-        found = pl.collect_all(queries, engine="in-memory")
+        with planned_for(0):
+            found = collect_all(map(query, numbers))
     else:
         # One alone leaves a third of two processors idle; all would take too much memory.
         with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-            found = list(pool.map(pl.LazyFrame.collect, queries))
+            found = list(pool.map(find_one, numbers))
     return FlaggedFrames(arranged, [each.lazy() for each in found])
 
 

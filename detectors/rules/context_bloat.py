@@ -33,7 +33,7 @@ A comparison within the audit; that half can be cut is an assumption.
 
 import polars as pl
 
-from detectors.engine import Calls
+from detectors.engine import Calls, join_numbered
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
@@ -45,7 +45,7 @@ from detectors.rules.detector import (
     flag,
     per_mtok,
 )
-from detectors.rules.norms import bin_of, exponent_of
+from detectors.rules.norms import MOST_BINS, bin_of, exponent_of
 from detectors.wording.evidence import BILLED, COST, EXCESS, NORM, SAVINGS, TIME
 
 _OUTGROWN, _LARGE = range(2)
@@ -53,33 +53,35 @@ _OUTGROWN, _LARGE = range(2)
 
 def find(calls: Calls, facts: Facts) -> Calls:
     thresholds, prompt = facts.thresholds, pl.col("prompt_tokens")
-    binned = calls.with_columns(bin_of(calls).alias("bin"))
+    # A group is of one log, so that its number and the exponent make the bin of a group.
+    binned = calls.with_columns(bin_of(calls).alias("bin")).with_columns(
+        (pl.col("group").cast(pl.Int64) * MOST_BINS + exponent_of(pl.col("bin"))).alias("own_bin")
+    )
     norm, share = pl.col("norm"), thresholds.d3_max_bin_share + QUANTILE_MARGIN
     # Quantiles take most of the time, and few groups have any prompt that is long enough.
     candidates = (
-        binned.group_by("group", "bin")
-        .agg(pl.len().alias("calls"), prompt.max().alias("longest"))
+        binned.group_by("own_bin")
+        .agg(pl.col("bin").first(), pl.len().alias("calls"), prompt.max().alias("longest"))
         .join(facts.norms.lazy(), on="bin", how="inner")
         .filter(
             pl.col("calls") >= thresholds.d3_min_calls,
             pl.col("longest") > norm * thresholds.d3_p90_multiple + QUANTILE_MARGIN,
             pl.col("calls") <= pl.col("bin_calls") * share,
         )
-        .select("group", "bin", "norm")
+        .select("own_bin", "norm")
     )
     large = (
-        binned.select("group", "bin", "prompt_tokens")
-        .join(candidates, on=["group", "bin"], how="inner")
-        .group_by("group", "bin")
+        join_numbered(binned.select("own_bin", "prompt_tokens"), candidates, "own_bin")
+        .group_by("own_bin")
         .agg(
             norm.max(),
             prompt.median().alias("median"),
             prompt.quantile(0.9, "linear").alias("p90"),
         )
         .filter(pl.col("p90") > norm * thresholds.d3_p90_multiple + QUANTILE_MARGIN)
-        .select("group", "bin", "norm", (pl.col("median") <= norm + QUANTILE_MARGIN).alias("usual"))
+        .select("own_bin", "norm", (pl.col("median") <= norm + QUANTILE_MARGIN).alias("usual"))
     )
-    flagged = binned.join(large, on=["group", "bin"], how="inner").filter(prompt > norm)
+    flagged = join_numbered(binned, large, "own_bin").filter(prompt > norm)
     excess = (prompt - norm) * pl.col("input_usd_per_token") * thresholds.d3_saving_share
     saving = pl.when(pl.col("usual")).then(excess).otherwise(pl.lit(0.0))
     return flag(

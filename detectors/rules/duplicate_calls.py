@@ -187,8 +187,7 @@ def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
         )
         .drop("alike", "hashed")
     )
-    rest = calls.join(short.select(_HASH).unique(), on=_HASH, how="anti", maintain_order="left")
-    others = rest.with_columns(completion.alias("shape")).filter(has_shape)
+    others = calls.with_columns(completion.alias("shape")).filter(has_shape)
     # How far apart the nearest two calls of a dense burst can be; 0 for any distance. Of c calls
     # that are a share s of all calls from the first to the last, the c - 1 distances add up to at
     # most c / s - 1. Their mean is largest for the fewest calls.
@@ -198,6 +197,8 @@ def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
         most = max(floor((least / dense - 1) / (least - 1) + QUANTILE_MARGIN), 1)
     if 0 < most <= _NEAREST:
         others = filter_near(others, _IDENTITY, most)
+    # Last, because it takes longer than all of the above for many calls.
+    others = others.join(short.select(_HASH).unique(), on=_HASH, how="anti")
     hashed = hashed.filter((pl.col("shape") < 0) | has_shape)
     shaped = pl.concat([hashed, others], how="vertical")
     # By one number first, which few calls of other identities share: four columns take twice as

@@ -39,7 +39,7 @@ from typing import Final
 import polars as pl
 
 from detectors.contract import Thresholds
-from detectors.engine import Calls
+from detectors.engine import Calls, join_numbered
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
@@ -93,9 +93,10 @@ def find(calls: Calls, facts: Facts) -> Calls:
         pl.col("calls") >= thresholds.d5_oversized_min_calls,
         pl.col("median_cap") >= answer - QUANTILE_MARGIN,
     )
-    oversized_calls = capped.join(oversized, on="group", how="semi")
+    oversized_calls = join_numbered(capped, oversized.select("group"), "group")
+    cut_groups = join_numbered(calls, cut.select("group"), "group")
     kinds = [
-        flag_cut(calls.join(cut, on="group", how="semi"), thresholds, again=_AGAIN, cut=_CUT),
+        flag_cut(cut_groups, thresholds, again=_AGAIN, cut=_CUT),
         flag(oversized_calls, _OVERSIZED, pl.lit(0.0)),
     ]
     return pl.concat(kinds, how="vertical")

@@ -34,7 +34,7 @@ The model providers' own lineups and deprecation pages, as cited in `detectors/p
 
 import polars as pl
 
-from detectors.engine import Calls
+from detectors.engine import Calls, join_numbered
 from detectors.rules.columns import answer_tokens
 from detectors.rules.detector import (
     CONDITIONAL,
@@ -93,8 +93,11 @@ def find(calls: Calls, facts: Facts) -> Calls:
         .otherwise(pl.lit(-1))
     )
     counted = (
-        targeted.filter(pl.col("target_saving_usd") > MARGIN)
-        .join(groups.select("group", "median", "p90"), on="group", how="inner")
+        join_numbered(
+            targeted.filter(pl.col("target_saving_usd") > MARGIN),
+            groups.select("group", "median", "p90"),
+            "group",
+        )
         .with_columns(kind.alias("kind"))
         .filter(pl.col("kind") >= 0)
     )

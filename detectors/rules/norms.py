@@ -11,7 +11,7 @@ from detectors.contract import Thresholds
 from detectors.engine import Calls, collect
 from detectors.rules.columns import answer_tokens
 
-_MOST_BINS: Final = 64  # the bits of a count
+MOST_BINS: Final = 64  # the bits of a count
 
 
 def bin_of(calls: Calls) -> pl.Expr:
@@ -21,12 +21,12 @@ def bin_of(calls: Calls) -> pl.Expr:
     """
     zeros = answer_tokens(calls).clip(lower_bound=1).bitwise_leading_zeros().cast(pl.Int32)
     log = pl.col("log").cast(pl.Int64) if "log" in calls.collect_schema().names() else pl.lit(0)
-    return log * _MOST_BINS + (_MOST_BINS - 1 - zeros)
+    return log * MOST_BINS + (MOST_BINS - 1 - zeros)
 
 
 def exponent_of(number: pl.Expr) -> pl.Expr:
     """Return the exponent of the power of two of a bin."""
-    return number % _MOST_BINS
+    return number % MOST_BINS
 
 
 def count_lengths(calls: Calls) -> Calls:

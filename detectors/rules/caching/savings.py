@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from detectors.contract import Thresholds
-from detectors.engine import Calls
+from detectors.engine import Calls, join_numbered
 from detectors.rules.caching.levels import compare, find_levels, first_tokens, measure, of_pair
 from detectors.rules.columns import answer_tokens
 from detectors.rules.detector import MARGIN, QUANTILE_MARGIN
@@ -61,7 +61,7 @@ def find_unhashed(cacheable: Calls, thresholds: Thresholds) -> Calls:
             pl.col("short_prompt") >= minimum - QUANTILE_MARGIN,
         )
     )
-    return unhashed.join(groups, on="group", how="semi")
+    return join_numbered(unhashed, groups.select("group"), "group")
 
 
 def find_uncached(cacheable: Calls, thresholds: Thresholds) -> Calls:
