@@ -41,29 +41,46 @@ def number_texts(frame: pl.DataFrame) -> pl.DataFrame:
 
 def number_lists(frame: pl.DataFrame) -> pl.DataFrame:
     """Add a number for each level that some row has; say whether each list of texts is valid."""
-    longest = cast(int, frame[HASHES].list.len().max() or 0)
-    names = LEVEL_COLUMNS[: max(longest, 1)]
-    # Some rows at a time, for which no memory has to be given by the system.
-    slices = (frame[start : start + _ROWS] for start in range(0, max(frame.height, 1), _ROWS))
-    return pl.concat(_number_lists(each, names) for each in slices)
-
-
-def _number_lists(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     lists = frame[HASHES]
+    longest = cast(int, lists.list.len().max() or 0)
+    names = LEVEL_COLUMNS[: max(longest, 1)]
+    # Some rows at a time, for which no memory has to be given by the system, and in one piece then:
+    # a frame whose columns have parts of different lengths is copied by many queries.
+    slices = (lists[start : start + _ROWS] for start in range(0, max(frame.height, 1), _ROWS))
+    numbered = pl.concat((_number_lists(each, names) for each in slices), rechunk=True)
+    return frame.with_columns(numbered.get_columns())
+
+
+def _number_lists(lists: pl.Series, names: Sequence[str]) -> pl.DataFrame:
     size = lists.list.len()
-    is_valid = size <= len(LEVELS)
-    number = number_hashes(pl.element())
-    # Of all levels at once: texts that follow each other are checked several times as fast.
-    if not _are_plain(lists.explode(empty_as_null=False, keep_nulls=False)):
-        number = pl.when(pl.element().str.contains(_HASH)).then(number).otherwise(pl.lit(0))
-    numbers = lists.list.eval(number)
-    if numbers.explode(empty_as_null=False, keep_nulls=False).min() == 0:
-        is_valid &= ~numbers.list.contains(0)
-    of_levels = (
-        numbers.list.get(level, null_on_oob=True).fill_null(0).alias(name)
-        for level, name in enumerate(names)
-    )
-    return frame.drop(HASHES).with_columns(is_valid.alias(HASHES), *of_levels)
+    is_valid = (size <= len(LEVELS)).alias(HASHES)
+    # Of all levels at once: texts that follow each other are read several times as fast.
+    texts = lists.explode(empty_as_null=False, keep_nulls=False)
+    if not _are_plain(texts):
+        texts = texts.set(~texts.str.contains(_HASH), None)
+    numbers = _number_series(texts)
+    size = size.fill_null(0)
+    if numbers.min() == 0:
+        rows = pl.int_range(len(lists), dtype=pl.UInt32, eager=True).repeat_by(size)
+        wrong = rows.explode(empty_as_null=False).filter(numbers == 0)
+        is_valid &= ~pl.repeat(False, len(lists), eager=True).scatter(wrong, True)
+    if size.min() == size.max() == len(names):  # as most logs have
+        of_levels = [numbers.gather_every(len(names), level) for level, _ in enumerate(names)]
+    else:
+        at = (size.cum_sum() - size).cast(pl.UInt32)
+        of_levels = [
+            numbers.gather((at + level).set(size <= level, None)).fill_null(0)
+            for level, _ in enumerate(names)
+        ]
+    return pl.DataFrame([is_valid, *map(pl.Series.alias, of_levels, names)])
+
+
+def _number_series(hashes: pl.Series) -> pl.Series:
+    """Number hashes as `number_hashes` does, in a sixth less time."""
+    values = hashes.str.to_integer(base=16, dtype=pl.UInt64, strict=False)
+    if values.max() == _LARGEST:
+        values = values.clip(upper_bound=_LARGEST - 1)
+    return (values + 1).fill_null(0)
 
 
 def _are_plain(texts: pl.Series) -> bool:

@@ -1,6 +1,7 @@
 """Hashes by level as numbers."""
 
 from collections.abc import Sequence
+from itertools import count, cycle, islice
 
 import polars as pl
 import pytest
@@ -42,3 +43,20 @@ def test_numbers_are_in_order_of_hashes_and_of_lists_and_texts_alike() -> None:
 )
 def test_a_list_with_anything_else_is_invalid(levels: list[str | None]) -> None:
     assert _lists([LAST], levels, [FIRST])[HASHES].to_list() == [True, False, True]
+
+
+@pytest.mark.parametrize("sizes", [(3,), (0, 1, 2, 13), (1, None, 14)])
+def test_numbers_of_many_lists_are_those_of_their_texts(sizes: tuple[int | None, ...]) -> None:
+    digits = (f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}" for number in count())
+    rows = [
+        None if size is None else [*islice(digits, size)]
+        for size in islice(cycle(sizes), 50_003)  # more than are read at a time
+    ]
+    rows[1] = ["a" * 15 + "!"]
+    numbered = _lists(*rows)
+    valid = [None if row is None else len(row) <= 13 for row in rows]
+    assert numbered[HASHES].to_list() == [valid[0], False, *valid[2:]]
+    rows[1] = []
+    for level, name in enumerate(numbered.columns[1:]):
+        expected = [int(row[level], 16) + 1 if row and level < len(row) else 0 for row in rows]
+        assert numbered[name].to_list() == expected
