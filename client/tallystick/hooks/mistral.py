@@ -40,8 +40,8 @@ def _begin(sdk: Any, args: Any, kwargs: Any) -> Call | None:
         asked = next((members for members in found if "model" in members), asked)
     path = request.url.path
     label = next((name for name in _WITH_IDS if f"/{name}" in path), None) or route_of(path)[0]
-    if label == "messages":  # at Vertex AI, chats are called as other providers' messages are
-        label = "chat/completions"
+    # At Vertex AI, chats are called as other providers' messages are.
+    label = "chat/completions" if label == "messages" else label
     return begin_elsewhere(library, library, label, asked)
 
 

@@ -290,8 +290,8 @@ def test_a_finding_has_a_page_with_its_life(owner: Browser, add: Add, sessions: 
     text = owner.get(page)
     words = words_of(text)
     assert "Line 1\nLine 2 &lt;b&gt;" in text
-    # A closed one isn't printed.
-    assert '<details class="reference" open><summary><h2 id="assignee-and-note">' in text
+    # The form is closed, but who has the finding and the note are seen and printed.
+    assert '<div class="note-text"><dt>Note</dt><dd><bdi>Line 1' in text
     for expected in (
         "Missed prompt caching",
         "Put the cached part first.",
@@ -376,4 +376,4 @@ def test_the_downloads_have_what_the_filters_show(owner: Browser, add: Add) -> N
     assert "$2.00 in the period" in words_of(owner.get("/findings"))
     assert "Too little data to project a month" in words_of(owner.get("/findings"))
     page = words_of(owner.get(f"/findings/{found}"))
-    assert "Too little data to project a month." in page
+    assert "Too little data to project a month: the amount is that of the period" in page
