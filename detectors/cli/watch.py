@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -20,9 +20,6 @@ from detectors.cli.agents import (
     refuse_options_before_command,
 )
 from detectors.cli.console import BadInputError, shown
-
-if TYPE_CHECKING:
-    pass
 
 _EVERY_SECONDS: Final = 10.0
 

@@ -15,7 +15,7 @@ from detectors.engine import Calls, categorize, fetch
 from detectors.engine.levels import LEVELS_LIST
 from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats.columns import HASHES, TABLE_FIELDS
-from detectors.formats.csv_logs.names import propose
+from detectors.formats.csv_logs.names import SYNONYMS, plain, propose
 from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
 from detectors.frames.table_columns import SPARSE, count_rows, first_invalid, with_problems
 from detectors.frames.table_problems import describe_problems, is_invalid, problem_columns
@@ -25,6 +25,8 @@ _PART_ROWS: Final = 1_000_000
 _ROWS_OF_LISTS: Final = 200_000  # texts of lists take much memory
 _MANY_ROWS: Final = 10_000
 _NO_LEVEL: Final = "-"  # which no check accepts
+_NAMES: Final = frozenset({*TABLE_FIELDS}.union(*map(set, SYNONYMS.values())))
+_OFTEN_NUMBERS: Final = frozenset({"request_id", "tag", "session_id"})  # in other tools
 
 
 def check_table(
@@ -122,19 +124,29 @@ def check_columns(names: Sequence[str]) -> None:
 
 def _advise(names: Sequence[str]) -> str:
     """Return which columns to rename, drop and add; "" if their names don't say what they are."""
-    renamed, dropped, fields = dict[str, str](), list[str](), set[str]()
+    if len(set(names)) < len(names):
+        return ""
+    renamed, dropped, unnamed, fields = dict[str, str](), list[str](), list[str](), set[str]()
     for number, column in enumerate(propose(names), 1):
-        shown = shown_name(column.name, f"column {number}")
-        if column.field in TABLE_FIELDS and shown == column.name:
+        name = column.name
+        # A name that isn't a field's may be anything, even content.
+        is_known = shown_name(name, "") == name or plain(name) in _NAMES
+        if column.field in TABLE_FIELDS and is_known:
             fields.add(column.field)
-            if column.name.lower() != column.field:
-                renamed[column.name] = column.field
-        elif column.name.lower() not in TABLE_FIELDS:
-            dropped.append(shown)
+            if name.lower() != column.field:
+                renamed[name] = column.field
+        elif name.lower() not in TABLE_FIELDS:
+            if is_known:
+                dropped.append(name)
+            else:
+                unnamed.append(f"column {number}")
     absent = [name for name in REQUIRED_FIELDS if name not in fields]
     if not renamed or absent not in ([], ["provider"]):
         return ""
     steps = [f"rename {renamed}", *([f"drop {dropped}"] if dropped else [])]
+    steps += [f"drop {', '.join(unnamed)}"] if unnamed else []
     steps += [f"add a column {name}" for name in absent]
     listed = f"{', '.join(steps[:-1])} and {steps[-1]}" if len(steps) > 1 else steps[0]
-    return f"These columns aren't those of a usage record. To read them, {listed}."
+    texts = [field for field in renamed.values() if field in _OFTEN_NUMBERS]
+    also = f" Give {', '.join(texts)} as text." if texts else ""
+    return f"These columns aren't those of a usage record. To read them, {listed}.{also}"

@@ -321,12 +321,13 @@ def _fetch_pages(client: Asking, provider: Provider, window: Window) -> Fetched:
             raise UnreadableResponseError from error
         for bucket, lines in found.buckets.items():
             before = buckets.get(bucket, ()) if window.report.by_rows else ()
-            # Rows with the same labels are the same.
-            by_labels = {
-                tuple(value for value in vars(line).values() if isinstance(value, str)): line
-                for line in (*before, *lines)
-            }
-            buckets[bucket] = list(by_labels.values()) if before else lines
+            if before:  # rows with the same labels are the same
+                by_labels = {
+                    tuple(value for value in vars(line).values() if isinstance(value, str)): line
+                    for line in (*before, *lines)
+                }
+                lines = list(by_labels.values())
+            buckets[bucket] = lines
         page = found.next_page
         if page is None:
             break

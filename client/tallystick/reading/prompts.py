@@ -29,6 +29,8 @@ Hashes = tuple[Optional[str], Optional[tuple[str, ...]]]
 _FIRST, *_FURTHER = LEVELS
 _SECOND = _FURTHER[0]
 _DEEPEST = 8
+# More texts than this are worth a look at how many characters are needed.
+_MANY_TEXTS = 64
 _MEMBERS = ("system", "instructions", "messages", "input", "prompt")
 
 
@@ -57,6 +59,8 @@ def hash_prefixes(body: Mapping[str, Any], key: bytes | None = None, least: int 
                     _add_texts(texts, inner, depth)
     if not texts:
         return None, None
+    if len(texts) > _MANY_TEXTS:
+        texts = list(_until(texts, LEVELS[-1]))
     text = "\n".join(texts)
     length = len(text)
     if length < least:
@@ -71,6 +75,16 @@ def hash_prefixes(body: Mapping[str, Any], key: bytes | None = None, least: int 
     if length < _SECOND:  # most prompts reach one level
         return first, (first[:LEVEL_DIGITS],)
     return first, (first[:LEVEL_DIGITS], *_hash_further(digest, text, length))
+
+
+def _until(texts: list[str], longest: int) -> Iterator[str]:
+    """Yield texts until they have as many characters: a long chat isn't copied as a whole."""
+    length = 0
+    for text in texts:
+        yield text
+        length += len(text)
+        if length >= longest:
+            break
 
 
 def _hash_further(digest: Any, text: str, length: int) -> Iterator[str]:

@@ -124,13 +124,15 @@ def unknown_members(row: Mapping[str, Any], allowed: Allowed, path: str = "") ->
                     yield from unknown_members(item, known, f"{name}.")
                 elif not is_harmless(item):
                     yield name
+        elif known is _UNKNOWN:  # before its text is decoded
+            yield path + _shown(key)
         else:
             inner = parsed(value)
             if known == _COUNTS:
                 is_allowed = _are_counts(inner)
             else:
                 is_allowed = all(map(_is_label, inner if isinstance(inner, list) else [inner]))
-            if known is _UNKNOWN or not is_allowed:
+            if not is_allowed:
                 yield path + _shown(key)
 
 

@@ -104,7 +104,7 @@ def test_columns_of_another_tool_are_answered_with_what_to_rename() -> None:
     renamed = {"created": "ts", "Model_Name": "model", "input_tokens": "prompt_tokens"}
     assert str(caught.value) == (
         f"These columns aren't those of a usage record. To read them, rename {renamed}, drop "
-        "['cost', 'column 6'] and add a column provider."
+        "['cost'], drop column 6 and add a column provider."
     )
     read(frame.rename(renamed).drop("cost", "a b").with_columns(provider=pl.lit("openai")))
 
@@ -114,6 +114,12 @@ def test_columns_that_only_need_other_names_are_named_alone() -> None:
         read(FRAME.rename({"ts": "created"}))
     with pytest.raises(ContractError, match="fields we never accept"):  # what are the counts?
         read(FRAME.rename({"ts": "created", "prompt_tokens": "some_count"}))
+    # A name with a space is known if it is a field's, and an ID may be a number there.
+    titled = {"ts": "Timestamp", "prompt_tokens": "Input Tokens", "request_id": "id"}
+    given = FRAME.with_columns(request_id=pl.lit("r-1")).rename(titled)
+    with pytest.raises(ContractError, match="Give request_id as text") as caught:
+        read(given)
+    assert "'Input Tokens': 'prompt_tokens'" in str(caught.value)
 
 
 def test_columns_may_be_in_any_order_and_missing_ones_are_named() -> None:

@@ -293,5 +293,7 @@ def _chosen(name: str, number: int, sent: ColumnMapping) -> str | None:
 
 
 _KNOWN: Final = frozenset(
-    {*REQUIRED_FIELDS, *TARGETS, *TEXT_COLUMNS}.union(*map(set, SYNONYMS.values()))
+    {*REQUIRED_FIELDS, *TARGETS, *TEXT_COLUMNS, *UNNEEDED_COLUMNS}.union(
+        *map(set, SYNONYMS.values())
+    )
 )
