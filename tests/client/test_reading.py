@@ -46,6 +46,13 @@ def test_text_in_the_result_of_a_tool_is_hashed() -> None:
     assert hash_prefixes({"messages": {"parts": [{"text": "a"}]}}) == hash_prefixes({"prompt": "a"})
 
 
+@each_case("characters", [1, 100, 3_000])
+def test_a_long_chat_has_the_hashes_of_its_text(characters: int) -> None:
+    texts = [f"{number}é" * characters for number in range(200)]
+    chat = {"messages": [{"role": "user", "content": text} for text in texts]}
+    assert hash_prefixes(chat) == hash_prefixes({"prompt": "\n".join(texts)})
+
+
 def test_a_response_that_is_awaited_is_counted_and_lets_no_other_count() -> None:
     background = Background()
     background.expect(None, 1_000.0)
