@@ -490,6 +490,7 @@ def test_a_lost_file_has_utc_days_and_does_not_hold_the_others(
     publish_records: Publish,
     browser: Browser,
     blobs: BlobStore,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     zone = "Pacific/Auckland"
     day = utc_now().date()
@@ -504,6 +505,7 @@ def test_a_lost_file_has_utc_days_and_does_not_hold_the_others(
     blobs.delete(file.blob_key)
     choose(engine, account_id, zone)
     reprice(engine, account_id)
+    assert caplog.text.count("calls_lost") == 1
     assert outdated(engine) == []
     assert days_of(engine, account_id) == AccountDays(zone)
     assert sums_of(engine, account_id, is_local=True) == sum_apart(old, "UTC") | sum_apart(
