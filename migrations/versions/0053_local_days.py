@@ -62,8 +62,8 @@ def upgrade() -> None:
         for table, columns, included, old, new in _INDEXES:
             _replace_index(table, columns, ["day_shift", *included], old, new)
         for name, condition in _ZONES.items():
-            columns = ["account_id", sa.text(_ZONE)]
-            _create_index(name, "call_files", columns, postgresql_where=sa.text(condition))
+            by_zone = ["account_id", sa.text(_ZONE)]
+            _create_index(name, "call_files", by_zone, postgresql_where=sa.text(condition))
 
 
 def downgrade() -> None:
