@@ -422,6 +422,23 @@ def test_spend_that_only_providers_report_is_by_utc_day(
     assert "Spend without stored calls is by UTC day." in get(browser, "/spend?days=7")
 
 
+def test_the_dashboard_waits_for_calls_by_the_days_that_it_shows(
+    engine: Engine,
+    account_id: str,
+    publish_records: Publish,
+    browser: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else it would be loaded again and again: this call is dated tomorrow in Berlin."""
+    choose(engine, account_id, "Europe/Berlin")
+    publish_records([Call(datetime(2026, 11, 10, 23, 30, tzinfo=UTC), "chat", 9, 9).record(1)])
+    for hour, is_ready in ((12, False), (23, True)):
+        now = datetime(2026, 11, 10, hour, tzinfo=UTC)
+        monkeypatch.setattr("service.models.calls.account_days.utc_now", lambda now=now: now)
+        assert browser.client.get("/dashboard/first").get_json() == {"is_ready": is_ready}
+        assert ("data-waiting" in get(browser, "/dashboard")) != is_ready
+
+
 @pytest.mark.parametrize("is_known", [False, True])
 def test_a_worker_that_lacks_the_zone_drops_no_days(
     engine: Engine,
