@@ -7,7 +7,7 @@ Revision ID: 0053
 Revises: 0052
 """
 
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from alembic import op
@@ -51,31 +51,35 @@ def upgrade() -> None:
             f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS day_shift smallint NOT NULL DEFAULT 0"
         )
     with op.get_context().autocommit_block():
-        for table, columns, included, old, new in _INDEXES:
-            _replace_index(table, columns, ["day_shift", *included], old, new)
-        for name, condition in _ZONES.items():
-            op.drop_index(name, if_exists=True, postgresql_concurrently=True)
-            op.create_index(
-                name,
-                "call_files",
-                ["account_id", sa.text(_ZONE)],
-                if_not_exists=True,
-                postgresql_where=sa.text(condition),
-                postgresql_concurrently=True,
-            )
         for table in _SUMMARIES:
-            _add_key_index(table, [*_KEYS[table], "day_shift"])
+            _create_index(_key_index(table), table, [*_KEYS[table], "day_shift"], unique=True)
+    # A transaction that reads a table may have this tried again, so that pages have the former
+    # indexes until then.
     for table in _SUMMARIES:
         _replace_key(table)
         _replace_functions(table, is_shifted=True)
+    with op.get_context().autocommit_block():
+        for table, columns, included, old, new in _INDEXES:
+            _replace_index(table, columns, ["day_shift", *included], old, new)
+        for name, condition in _ZONES.items():
+            by_zone = ["account_id", sa.text(_ZONE)]
+            _create_index(name, "call_files", by_zone, postgresql_where=sa.text(condition))
 
 
 def downgrade() -> None:
+    with op.get_context().autocommit_block():
+        # Each commits at once, so that what is imported from then on has days in UTC alone.
+        op.execute(f"CREATE OR REPLACE FUNCTION {_IN_UTC}")
+        for table in _LINES:
+            op.execute(
+                f"CREATE OR REPLACE TRIGGER count_in_utc BEFORE INSERT OR UPDATE ON {table}"
+                " FOR EACH ROW WHEN (NEW.day_shift <> 0) EXECUTE FUNCTION count_in_utc()"
+            )
     for table in _LINES:
         op.execute(f"UPDATE {table} SET day_shift = 0 WHERE day_shift <> 0")  # noqa: S608
     with op.get_context().autocommit_block():
         for table in _SUMMARIES:
-            _add_key_index(table, _KEYS[table])
+            _create_index(_key_index(table), table, _KEYS[table], unique=True)
         for name in _ZONES:
             op.drop_index(name, if_exists=True, postgresql_concurrently=True)
     for table in _SUMMARIES:
@@ -84,6 +88,7 @@ def downgrade() -> None:
     with op.get_context().autocommit_block():
         for table, columns, included, old, new in _INDEXES:
             _replace_index(table, columns, included, new, old)
+    op.execute("DROP FUNCTION count_in_utc() CASCADE")
     for table in (*_LINES, *_SUMMARIES):
         op.drop_column(table, "day_shift")
     # Files that are summed by other days are to be summed again.
@@ -91,38 +96,34 @@ def downgrade() -> None:
 
 
 def _replace_index(table: str, columns: list[str], included: list[str], old: str, new: str) -> None:
-    new = f"ix_{table}_{new}"
-    op.drop_index(new, if_exists=True, postgresql_concurrently=True)
-    op.create_index(
-        new,
-        table,
-        columns,
-        if_not_exists=True,
-        postgresql_include=included,
-        postgresql_concurrently=True,
-    )
+    _create_index(f"ix_{table}_{new}", table, columns, postgresql_include=included)
     op.drop_index(f"ix_{table}_{old}", if_exists=True, postgresql_concurrently=True)
 
 
-def _add_key_index(table: str, columns: list[str]) -> None:
-    op.drop_index(f"uq_{table}_key", if_exists=True, postgresql_concurrently=True)
+def _create_index(name: str, table: str, columns: list[Any], **options: Any) -> None:
+    """Create an index, or go on with that of an earlier try, unless that was interrupted."""
+    is_valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(:name)"
+    if op.get_context().as_sql or not op.get_bind().scalar(sa.text(is_valid), {"name": name}):
+        op.drop_index(name, if_exists=True, postgresql_concurrently=True)
     op.create_index(
-        f"uq_{table}_key",
-        table,
-        columns,
-        unique=True,
-        if_not_exists=True,
-        postgresql_concurrently=True,
+        name, table, columns, if_not_exists=True, postgresql_concurrently=True, **options
     )
+
+
+def _key_index(table: str) -> str:
+    return f"uq_{table}_key"
 
 
 def _replace_key(table: str) -> None:
     op.execute(
-        f"ALTER TABLE {table} DROP CONSTRAINT pk_{table},"
-        f" ADD CONSTRAINT pk_{table} PRIMARY KEY USING INDEX uq_{table}_key"
+        f"ALTER TABLE {table} DROP CONSTRAINT IF EXISTS pk_{table},"
+        f" ADD CONSTRAINT pk_{table} PRIMARY KEY USING INDEX {_key_index(table)}"
     )
 
 
+_IN_UTC: Final = """count_in_utc() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  NEW.day_shift := 0; RETURN NEW;
+END $$"""
 _LATERAL: Final = """CROSS JOIN LATERAL (VALUES ('route', route), ('model', model),
           ('provider', provider), ('environment', environment)) AS labels (label, value)"""
 _CHANGED: Final = """(

@@ -15,7 +15,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from click.testing import CliRunner, Result
-from sqlalchemy import Connection, create_engine, inspect, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
 
 from service.cli.processes import migrate as migrate_command
 from service.core.db import downgrade, find_revision, migrate
@@ -314,6 +314,98 @@ def test_lines_with_days_of_a_zone_and_of_the_previous_release_go_down_and_up(
         migrate(empty_database)
     finally:
         engine.dispose()
+
+
+LINE = (
+    "INSERT INTO daily_spend (account_id, file_id, day, day_shift, route, provider, model,"
+    " environment, calls, unpriced_calls, prompt_tokens, completion_tokens, cached_tokens,"
+    " cache_write_tokens, cost_usd, list_usd) VALUES ('a', 'f', '2026-11-01', {shift}, 'r', 'p',"
+    " 'm', 'e', 2, 0, 1, 1, 0, 0, 3, 3)"
+)
+
+
+def test_pages_keep_an_index_while_keys_by_day_wait_for_a_dump(
+    migrated_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key is tried for a minute, with the index that an earlier try has made."""
+    monkeypatch.setattr("service.core.db._TABLE_LOCK_MS", 20)
+    monkeypatch.setattr("service.core.db._TABLE_LOCK_TRIES", 3)
+    monkeypatch.setattr("service.core.db._TABLE_LOCK_PAUSE_SECONDS", 0)
+    downgrade(migrated_database, "0052")
+    former = _list_indexes(migrated_database)
+    engine = create_engine(migrated_database)
+    seen: list[dict[str, int]] = []
+
+    def wait(_connection: object, _cursor: object, statement: str, *_others: object) -> None:
+        if "ADD CONSTRAINT pk_spend_days" in statement:
+            seen.append(_list_indexes(migrated_database))
+            if len(seen) == 1:
+                dump.execute(text("SELECT count(*) FROM spend_days"))
+        elif "ALTER TABLE daily_spend" in statement:
+            dump.rollback()
+
+    try:
+        with engine.connect() as dump:
+            event.listen(Engine, "before_cursor_execute", wait)
+            migrate(migrated_database, "0053")
+    finally:
+        event.remove(Engine, "before_cursor_execute", wait)
+        engine.dispose()
+    assert len(seen) == 2
+    assert all(former.items() <= each.items() for each in seen)
+    made = {"uq_spend_days_key", "uq_spend_groups_key"}
+    assert made <= seen[0].keys()
+    assert {name: seen[0][name] for name in made} == {name: seen[1][name] for name in made}
+    assert _list_indexes(migrated_database).keys() >= {"ix_spend_days_local", "pk_spend_days"}
+
+
+def _list_indexes(url: str) -> dict[str, int]:
+    """Return the names and OIDs of the indexes on the sums by day."""
+    query = (
+        "SELECT indexrelid::regclass::text, indexrelid::bigint FROM pg_index WHERE indrelid IN"
+        " ('daily_spend'::regclass, 'spend_days'::regclass, 'spend_groups'::regclass)"
+    )
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        found = {name: oid for name, oid in connection.execute(text(query))}
+    engine.dispose()
+    return found
+
+
+def test_lines_that_are_added_during_a_downgrade_have_utc_days(migrated_database: str) -> None:
+    """An import with days of a zone can't make the key by UTC day fail half-way."""
+    engine = create_engine(migrated_database)
+    added = []
+
+    def add(_connection: object, _cursor: object, statement: str, *_others: object) -> None:
+        if "CREATE UNIQUE INDEX CONCURRENTLY" in statement and "uq_spend_days" in statement:
+            added.append(statement)
+            with engine.begin() as other:
+                for shift in (0, 1):
+                    other.execute(text(LINE.format(shift=shift)))
+
+    downgrade(migrated_database, "0053")
+    with engine.begin() as connection:
+        for statement in (
+            "INSERT INTO accounts (id, email, created_at) VALUES ('a', 'a@b.c', now())",
+            "INSERT INTO call_files (id, account_id, blob_key, level, first_day, last_day, calls,"
+            " bytes, imports, duplicates)"
+            " VALUES ('f', 'a', 'x', 0, '2026-11-01', '2026-11-01', 6, 1, 1, 0)",
+            LINE.format(shift=1),
+        ):
+            connection.execute(text(statement))
+    event.listen(Engine, "before_cursor_execute", add)
+    try:
+        downgrade(migrated_database, "0052")
+    finally:
+        event.remove(Engine, "before_cursor_execute", add)
+    assert len(added) == 1
+    with engine.begin() as connection:
+        days = text("SELECT day::text, calls, cost_usd FROM spend_days")
+        assert connection.execute(days).all() == [("2026-11-01", 6, 9)]
+        left = text("SELECT count(*) FROM pg_proc WHERE proname = 'count_in_utc'")
+        assert connection.scalar(left) == 0
+    engine.dispose()
 
 
 @pytest.fixture

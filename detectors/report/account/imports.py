@@ -13,7 +13,7 @@ from detectors.prices.book import PriceBook
 from detectors.prices.updates import digest_rates
 from detectors.report import audit_many
 from detectors.report.account.daily_spend import sum_spend
-from detectors.report.account.zones import is_zone
+from detectors.report.account.zones import digest_zone, is_zone
 from detectors.report.result.document import Report
 from detectors.rules import Thresholds
 
@@ -50,14 +50,15 @@ class Terms(msgspec.Struct, frozen=True, eq=False):
         )
 
     def digest(self, models: Iterable[tuple[str, str]], first_day: date, last_day: date) -> str:
-        """Digest the rates of these models on some days in UTC, with the zone of other days.
+        """Digest the rates of these models on some days in UTC, with the zone and its rules.
 
         Equal digests mean equal spend by day.
         """
         books, names = (self.prices, self.list_prices or self.prices), set(models)
         first = datetime.combine(first_day, time(), UTC)
         last = datetime.combine(last_day, time.max, UTC)
-        return "".join((*(digest_rates(book, names, first, last) for book in books), self.zone))
+        rates = "".join(digest_rates(book, names, first, last) for book in books)
+        return rates + (digest_zone(self.zone, first_day, last_day) if self.zone else "")
 
 
 class Import(msgspec.Struct, frozen=True):

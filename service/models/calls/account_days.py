@@ -15,7 +15,7 @@ from sqlalchemy import Select, and_, bindparam, exists, literal, or_, select
 
 from service.core.time_zones import UTC_NAME, list_zones
 from service.models.base import Executor, utc_now
-from service.models.calls.call_files import CallFile, zone_of_spend
+from service.models.calls.call_files import CallFile, is_lost, zone_of_spend
 from service.models.identity.accounts import Account
 
 _DAY: Final = timedelta(days=1)
@@ -24,6 +24,7 @@ _DAY: Final = timedelta(days=1)
 class _Chosen(NamedTuple):
     chosen: str | None = None
     is_counted: bool = True  # all calls that are kept
+    has_calls: bool = True  # False if all spend is by UTC day, and always will be
 
 
 class AccountDays(_Chosen):
@@ -38,8 +39,15 @@ class AccountDays(_Chosen):
 
     @property
     def is_pending(self) -> bool:
-        """Return True if the zone's days will be shown later."""
+        """Return True if a zone is chosen, and days are UTC."""
         return bool(self.chosen) and not self.is_local
+
+    @property
+    def pending_words(self) -> str:
+        """Return why days are UTC, although a zone is chosen."""
+        if self.has_calls:
+            return f"Days are UTC until your calls are counted again by {self.chosen_words}."
+        return f"Days are UTC, because no stored calls have days of {self.chosen_words}."
 
     @property
     def zone(self) -> str | None:
@@ -102,35 +110,54 @@ def find_days_in(session: Executor, account_id: str, zone: str | None) -> Accoun
     if zone is None:
         return IN_UTC
     row = session.execute(_others_query(), {"account_id": account_id, "zone": zone}).one()
-    return AccountDays(zone, not any(row))
+    has_calls = row.own or not row.utc
+    return AccountDays(zone, has_calls and not (row.live or row.purged), has_calls)
 
 
 @cache
-def _others_query() -> Select[bool, bool]:
+def _others_query() -> Select[bool, bool, bool, bool]:
     """Check whether a live file, or one whose calls were purged, has days of another zone.
 
-    Those of a purged file may be in UTC, because nothing says any more which others they were.
+    Those of a purged file may be in UTC, because nothing says any more which others they were. So
+    are those of spend that providers report. Where an account has no other spend, its days are UTC.
     """
     zone: Any = bindparam("zone")
     # Two ranges of an index, which one condition for inequality would not be.
     of_file = zone_of_spend()
     is_other = or_(of_file < zone, of_file > zone)
     own = CallFile.account_id == bindparam("account_id")
-    live = exists().where(own, CallFile.replaced_at.is_(None), is_other)
-    is_old = and_(is_other, of_file > literal(""))
-    purged = exists().where(own, CallFile.purged_at.is_not(None), is_old)
-    return select(live.label("live"), purged.label("purged"))
+    live = exists().where(own, CallFile.replaced_at.is_(None))
+    purged = exists().where(own, CallFile.purged_at.is_not(None))
+    return select(
+        live.where(is_other).label("live"),
+        purged.where(is_other, of_file > literal("")).label("purged"),
+        or_(live, purged.where(of_file == zone)).label("own"),
+        purged.where(of_file == literal("")).label("utc"),
+    )
+
+
+def has_purged_days(session: Executor, account_id: str) -> bool:
+    """Check whether spend of purged calls has days of a zone, which a change of it would lose."""
+    found = exists().where(
+        CallFile.account_id == account_id,
+        CallFile.purged_at.is_not(None),
+        zone_of_spend() > literal(""),
+    )
+    return bool(session.execute(select(found)).scalar_one())
 
 
 def has_utc_days(session: Executor, account_id: str, zone: str, days: tuple[date, date]) -> bool:
     """Check whether spend without kept calls, which has UTC days alone, is on some days of a zone.
 
-    It is of purged calls, and what providers report beyond the calls.
+    It is of purged calls, of files that are lost, and what providers report beyond the calls.
     """
+    is_purged, is_live = CallFile.purged_at.is_not(None), CallFile.replaced_at.is_(None)
     found = exists().where(
         CallFile.account_id == account_id,
-        CallFile.purged_at.is_not(None),
-        zone_of_spend() != literal(zone),
+        or_(
+            and_(is_purged, zone_of_spend() != literal(zone)),
+            and_(or_(is_purged, is_live), is_lost()),
+        ),
         CallFile.first_day <= days[1] + _DAY,
         CallFile.last_day >= days[0] - _DAY,
     )

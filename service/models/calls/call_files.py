@@ -48,6 +48,7 @@ IMPORT: Final = 0
 LATE: Final = 50
 DAY: Final = 100
 MONTH: Final = 101
+LOST: Final = "lost"
 _LIVE: Final = text("replaced_at IS NULL")
 _PURGED: Final = text("purged_at IS NOT NULL")
 _UNMERGED: Final = text(f"replaced_at IS NULL AND level < {DAY}")
@@ -90,6 +91,14 @@ def zone_of_spend() -> ColumnElement[str]:
     separator, third = literal_column("'|'", Text), literal_column("3", Integer)
     zone = func.split_part(CallFile.priced_with, separator, third)
     return func.coalesce(zone, literal_column("''", Text))
+
+
+def is_lost() -> ColumnElement[bool]:
+    """Match files without a blob, whose spend has UTC days and earlier prices.
+
+    Like the zone, that is a part of the name of their prices.
+    """
+    return func.split_part(CallFile.priced_with, "|", 4) == LOST
 
 
 class CallImport(Base):

@@ -5,8 +5,10 @@ import io
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import partial
 from html import unescape
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -16,18 +18,24 @@ import pytest
 from sqlalchemy import Engine, func, select, text, update
 from sqlalchemy.orm import Session, sessionmaker
 
-from detectors.contract import UsageRecord
+import worker
+from detectors.contract import DailySpend, UsageRecord
 from detectors.wording.money import write_figure
 from service.config import Config
+from service.core.blobs import BlobStore
+from service.jobs.claiming import Tools
 from service.models import Account, CallFile, SpendDay, SpendGroup, SpendRow
 from service.models.audits.audit_settings import find_chosen
 from service.models.base import utc_now
+from service.models.calls import stored_prices
 from service.models.calls.account_days import AccountDays, find_days, has_utc_days
 from service.models.calls.spend import sum_days
-from service.models.calls.stored_prices import list_outdated_accounts
+from service.models.calls.stored_prices import give_utc_days, list_outdated_accounts
+from service.models.connections.unsent import SOURCE, replace_unsent
 from service.models.operations.retention import purge_old
 from service.models.watching.budgets import save_budget
 from service.models.watching.watches import list_spend_by_day
+from service.operations.call_store.repricing import Pricing, reprice_files
 from service.operations.price_book import find_version, load_prices
 from service.operations.watching.daily_watch import check_budgets, watch_days
 from service.operations.watching.weekly_digest import summarize_week
@@ -362,9 +370,18 @@ def test_purged_calls_keep_the_days_of_their_zone_and_else_have_utc_days(
     assert days_of(engine, account_id).is_pending
     with engine.connect() as connection:
         assert list_outdated_accounts(connection, find_version(connection), 9) == [account_id]
+    assert has_hint(browser)
     compact_calls(account_id)
+    assert not has_hint(browser)
+    # Without other calls, no day is one of the zone.
+    assert days_of(engine, account_id) == AccountDays(others, False, False)
+    words = "Days are UTC, because no stored calls have days of Los Angeles time."
+    assert words in get(browser, "/spend?days=90")
+    new = Call(now - timedelta(hours=1), "chat", 1_000, 100)
+    publish_records([new.record(9_000)])
     assert days_of(engine, account_id) == AccountDays(others)
-    assert sums_of(engine, account_id, is_local=True) == sum_apart(calls, "UTC")
+    by_day = sum_apart(calls, "UTC") | sum_apart([new], others)
+    assert sums_of(engine, account_id, is_local=True) == by_day
     with engine.connect() as connection:
         assert has_utc_days(connection, account_id, others, ends)
         assert not has_utc_days(connection, account_id, others, (days[0] + 9 * _DAY, now.date()))
@@ -373,6 +390,205 @@ def test_purged_calls_keep_the_days_of_their_zone_and_else_have_utc_days(
     assert note in get(browser, "/spend?days=90")
     assert note not in get(browser, "/spend?days=7")
     check_summaries(engine)
+
+
+def has_hint(browser: Browser) -> bool:
+    return "If you change the time zone, spend without stored calls" in get(browser, "/settings")
+
+
+def test_spend_that_only_providers_report_is_by_utc_day(
+    engine: Engine, account_id: str, publish_records: Publish, browser: Browser
+) -> None:
+    zone, now = "America/Los_Angeles", utc_now()
+    choose(engine, account_id, zone)
+    assert days_of(engine, account_id) == AccountDays(zone)  # of an account without any spend
+    line = DailySpend(
+        day=now.date(), route="not sent", provider="openai", model="gpt-4o", calls=3,
+        environment=SOURCE, unpriced_calls=0, prompt_tokens=1, completion_tokens=1,
+        cached_tokens=0, cache_write_tokens=0, cost_usd=Decimal(4), list_usd=Decimal(4),
+    )  # fmt: skip
+    with engine.begin() as connection:
+        replace_unsent(connection, account_id, "openai", [line])
+    of = days_of(engine, account_id)
+    assert (of.is_local, of.is_pending, of.has_calls) == (False, True, False)
+    assert "To (UTC)" in get(browser, "/spend")
+    assert get(browser, "/spend.csv?daily=1").startswith("\ufeffday,route,")
+    # The dashboard that waits for the first calls shows what it waited for.
+    assert browser.client.get("/dashboard/first").get_json() == {"is_ready": True}
+    assert of.pending_words in get(browser, "/dashboard")
+    new = Call(now - timedelta(hours=1), "chat", 1_000, 100)
+    publish_records([new.record(1)])
+    assert days_of(engine, account_id) == AccountDays(zone)
+    assert "Spend without stored calls is by UTC day." in get(browser, "/spend?days=7")
+
+
+def test_the_dashboard_waits_for_calls_by_the_days_that_it_shows(
+    engine: Engine,
+    account_id: str,
+    publish_records: Publish,
+    browser: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else it would be loaded again and again: this call is dated tomorrow in Berlin."""
+    choose(engine, account_id, "Europe/Berlin")
+    publish_records([Call(datetime(2026, 11, 10, 23, 30, tzinfo=UTC), "chat", 9, 9).record(1)])
+    for hour, is_ready in ((12, False), (23, True)):
+        now = datetime(2026, 11, 10, hour, tzinfo=UTC)
+        monkeypatch.setattr("service.models.calls.account_days.utc_now", lambda now=now: now)
+        assert browser.client.get("/dashboard/first").get_json() == {"is_ready": is_ready}
+        assert ("data-waiting" in get(browser, "/dashboard")) != is_ready
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_worker_that_lacks_the_zone_drops_no_days(
+    engine: Engine,
+    account_id: str,
+    publish_records: Publish,
+    monkeypatch: pytest.MonkeyPatch,
+    is_known: bool,
+) -> None:
+    """Neither does one that has read the zone before it was changed, back and forth."""
+    zone = "Pacific/Auckland"
+    calls = publish_purged(engine, account_id, publish_records, zone)
+    with monkeypatch.context() as patched:
+        if is_known:  # as an attempt that began before
+            patched.setattr("worker.find_account_terms", _find_old_account_terms)
+        else:
+            patched.setattr("detectors.report.account.imports.is_zone", lambda _name: False)
+        compact_calls(account_id)
+    assert days_of(engine, account_id) == AccountDays(zone)
+    assert sums_of(engine, account_id, is_local=True) == sum_apart(calls, zone)
+
+
+def publish_purged(
+    engine: Engine, account_id: str, publish_records: Publish, zone: str
+) -> list[Call]:
+    """Publish calls by the days of a zone, and purge them."""
+    choose(engine, account_id, zone)
+    days = [date(2025, 11, 1) + _DAY * at for at in range(5)]
+    calls = make_calls(Random(6), zone, days, 60)
+    publish_all(publish_records, calls)
+    compact(engine, account_id)
+    with engine.begin() as connection:
+        connection.execute(update(CallFile).values(created_at=utc_now() - timedelta(days=60)))
+        assert purge_old(connection, 30, 100) > 0
+    return calls
+
+
+def _find_old_account_terms(connection: Any, account_id: str) -> Any:
+    return replace(find_chosen(connection, account_id), time_zone=""), load_prices(connection)
+
+
+def test_an_account_whose_zone_no_machine_knows_is_not_listed_for_ever(
+    engine: Engine, account_id: str, publish_records: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_purged(engine, account_id, publish_records, "Pacific/Auckland")
+    publish_records([Call(utc_now(), "chat", 1_000, 100).record(9_000)])
+    choose(engine, account_id, "Atlantis/City")
+    compact_calls(account_id)
+    assert days_of(engine, account_id).is_pending
+    assert outdated(engine) == []
+    with engine.begin() as connection:  # other prices are followed as ever
+        live = update(CallFile).where(CallFile.replaced_at.is_(None))
+        connection.execute(live.values(priced_with="1|2"))
+    assert outdated(engine) == [account_id]
+    compact_calls(account_id)
+    assert outdated(engine) == []
+
+
+def outdated(engine: Engine) -> list[str]:
+    with engine.connect() as connection:
+        return list(list_outdated_accounts(connection, find_version(connection), 9))
+
+
+def test_a_lost_file_has_utc_days_and_does_not_hold_the_others(
+    engine: Engine,
+    account_id: str,
+    publish_records: Publish,
+    browser: Browser,
+    blobs: BlobStore,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    zone = "Pacific/Auckland"
+    day = utc_now().date()
+    old = make_calls(Random(7), zone, [day - _DAY * back for back in range(20, 25)], 60)
+    new = make_calls(Random(8), zone, [day - _DAY * back for back in range(2, 5)], 60)
+    lost = publish_records([call.record(at) for at, call in enumerate(old)])
+    publish_records([call.record(9_000 + at) for at, call in enumerate(new)])
+    with Session(engine) as session:
+        file = session.scalars(select(CallFile).where(CallFile.import_id.startswith(lost))).one()
+    with blobs.open(file.blob_key) as stored:
+        content = stored.read()
+    blobs.delete(file.blob_key)
+    choose(engine, account_id, zone)
+    reprice(engine, account_id)
+    assert caplog.text.count("calls_lost") == 1
+    assert outdated(engine) == []
+    assert days_of(engine, account_id) == AccountDays(zone)
+    assert sums_of(engine, account_id, is_local=True) == sum_apart(old, "UTC") | sum_apart(
+        new, zone
+    )
+    note = "Spend without stored calls is by UTC day."
+    assert note in get(browser, "/spend?days=30")
+    assert note not in get(browser, "/spend?days=7")
+    # Other zones make it UTC no less, and it is tried again with other files.
+    choose(engine, account_id, "America/Havana")
+    assert outdated(engine) == [account_id]
+    blobs.put(file.blob_key, content)
+    reprice(engine, account_id)
+    assert sums_of(engine, account_id, is_local=True) == sum_apart([*old, *new], "America/Havana")
+    assert note not in get(browser, "/spend?days=30")
+
+
+def reprice(engine: Engine, account_id: str) -> None:
+    """Reprice without merging, which needs all files."""
+    with Tools.opened() as tools:
+        library, terms, _ = worker._open_account(tools, account_id)
+        pricing = Pricing(terms, partial(library.sum_stored, terms=terms))
+        reprice_files(tools, account_id, pricing)
+
+
+def test_days_are_dropped_in_parts_after_live_files_and_go_on_where_they_stopped(
+    engine: Engine, account_id: str, publish_records: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zone, other = "Pacific/Auckland", "America/Los_Angeles"
+    calls = publish_purged(engine, account_id, publish_records, zone)
+    new = make_calls(Random(9), other, [date(2026, 11, 3)], 20)
+    publish_records([call.record(9_000 + at) for at, call in enumerate(new)])
+    monkeypatch.setattr(stored_prices, "_LINES_AT_ONCE", 2)
+    choose(engine, account_id, other)
+    stops: list[str] = []
+
+    def stop(connection: Any, file_id: str) -> bool:
+        stops.append(file_id)
+        if len(stops) == 3:
+            raise InterruptedError
+        return give_utc_days(connection, file_id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("service.operations.call_store.repricing.give_utc_days", stop)
+        with pytest.raises(InterruptedError):
+            reprice(engine, account_id)
+    # The live calls are counted, and the days of both zones aren't shown yet.
+    assert days_of(engine, account_id).is_pending
+    with Session(engine) as session:
+        live = session.scalars(select(CallFile).where(CallFile.replaced_at.is_(None))).one()
+        shifted = select(func.count()).where(SpendRow.day_shift != 0, SpendRow.file_id != live.id)
+        assert str(live.priced_with).endswith(f"|{other}")
+        left = session.scalar(shifted)
+        assert left
+        # Back again, the zone that some of the lines had isn't that of the file.
+        choose(engine, account_id, zone)
+        assert days_of(engine, account_id).is_pending
+        reprice(engine, account_id)
+        session.expire_all()
+        assert (session.scalar(shifted) or 0) < left
+    assert days_of(engine, account_id) == AccountDays(zone)
+    with engine.connect() as connection:
+        ends = date(2025, 11, 1), date(2025, 11, 5)
+        assert has_utc_days(connection, account_id, zone, ends)
+    assert outdated(engine) == []
+    assert sums_of(engine, account_id, is_local=False) == sum_apart([*calls, *new], "UTC")
 
 
 def test_settings_have_the_zone_of_an_account_without_prices(

@@ -89,6 +89,23 @@ def test_files_are_not_read_if_other_prices_have_changed(
     assert spend(engine, account_id) == before
 
 
+def test_a_lost_file_keeps_its_prices_and_is_not_tried_each_minute(
+    engine: Engine, blobs: BlobStore, account_id: str, publish: NewBatch
+) -> None:
+    publish(batch(60))
+    publish(batch(60, 1))
+    before = spend(engine, account_id)
+    files = live(engine, account_id)
+    assert len(files) == 2
+    blobs.delete(files[0].blob_key)
+    for terms in (HALF, ""):
+        choose(engine, account_id, terms)
+        assert outdated(engine) == [account_id]
+        compact_calls(account_id)
+        assert outdated(engine) == []
+        assert (spend(engine, account_id) == before) == (not terms)
+
+
 def test_files_of_earlier_releases_are_summed_once(
     engine: Engine, account_id: str, publish: NewBatch
 ) -> None:

@@ -10,6 +10,7 @@ from werkzeug import Response
 from service.core.time_zones import UTC_NAME, list_zones
 from service.errors import InvalidRequestError, NotFoundError
 from service.mail.addresses import find_address
+from service.models.calls.account_days import has_purged_days
 from service.models.identity.accounts import COMP, REPORT_MAILS, get_account
 from service.models.identity.security_events import EventKind
 from service.models.identity.sign_in import (
@@ -70,6 +71,7 @@ def home() -> str:
         is_saved="saved" in request.args,
         zones=list_zones(),
         of=current_days(),
+        loses_days=has_purged_days(session, account.id),
         max_name=MAX_LENGTH,
         max_attribute=MAX_ATTRIBUTE_NAME,
         mails_a_day=MAILS_A_DAY,

@@ -7,14 +7,13 @@ from werkzeug import Response
 
 from service.core.tokens import make_dsn
 from service.models.access.credentials import KeyLimitError, add_ingest_key
-from service.models.base import utc_now
 from service.models.calls.spend import find_last_day
 from service.models.identity.accounts import get_account
 from service.models.identity.security_events import EventKind
 from service.web.auth.callers import current_caller
 from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.security_events import record_event
-from service.web.auth.visitors import PrivatePages, require_visitor
+from service.web.auth.visitors import PrivatePages, current_days, require_visitor
 from service.web.http.current import current_config, get_session
 from service.web.pages.dashboard.page import show_first_steps
 
@@ -27,7 +26,9 @@ blueprint = PrivatePages("first_steps", __name__, url_prefix="/dashboard")
 @require_visitor
 def progress() -> Response:
     """Return whether the account has calls yet, for the page that waits for them."""
-    found = find_last_day(get_session(), current_caller().account_id, utc_now().date())
+    of = current_days()  # those of the dashboard, which must then show the calls
+    account_id = current_caller().account_id
+    found = find_last_day(get_session(), account_id, of.today(), is_local=of.is_local)
     return jsonify(is_ready=found is not None)
 
 
