@@ -171,6 +171,8 @@ def test_days_end_and_are_judged_in_the_zone_of_the_account(
     assert _unusual_days(watched) == [local]
     [notice] = watched.notices(UNUSUAL_SPEND)
     assert (notice["day"], notice["time_zone"]) == (local.isoformat(), zone)
+    ends = notice["begins_at"], notice["ends_at"]
+    assert ends == ("2026-09-14T12:00:00Z", "2026-09-15T12:00:00Z")
     assert "on Sep 15, 2026 (Auckland time)." in notice["summary"]
     [mail] = watched.mails()
     assert "Days and months are in Auckland time." in _text(config, mail)[1]
@@ -190,12 +192,17 @@ def test_a_budget_has_the_month_of_the_zone(watched: Watched) -> None:
         session.commit()
     watched.check(now)
     found = [
-        (notice["month"], notice["time_zone"], notice["summary"].rpartition("for ")[2])
+        [notice[name] for name in ("month", "time_zone", "begins_at", "ends_at")]
         for notice in watched.notices(BUDGET_REACHED)
     ]
     assert found == [
-        ("2026-10", "UTC", "Oct 2026 (UTC)."),
-        ("2026-09", zone, "Sep 2026 (Honolulu time)."),
+        ["2026-10", "UTC", "2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z"],
+        ["2026-09", zone, "2026-09-01T10:00:00Z", "2026-10-01T10:00:00Z"],
+    ]
+    summaries = (notice["summary"] for notice in watched.notices(BUDGET_REACHED))
+    assert [each.rpartition("for ")[2] for each in summaries] == [
+        "Oct 2026 (UTC).",
+        "Sep 2026 (Honolulu time).",
     ]
 
 
