@@ -20,9 +20,9 @@ from detectors.contract import DailyPlanUsage, UsageRecordV2
 from detectors.formats.adapters.calls import Call, record_of
 from detectors.prices.book import PriceBook
 from detectors.report.account import sum_spend
-from service.models import CallFile
-from service.models.calls.daily_spend import add_spend
+from service.models import Account, CallFile
 from service.models.calls.account_days import AccountDays
+from service.models.calls.daily_spend import add_spend
 from service.models.calls.plan_usage import iter_plan_windows, list_plan_groups
 from service.models.calls.plans import MAX_PLANS, Plan, cost_of
 from tests.cases import each_case
@@ -91,6 +91,16 @@ def test_value_stands_beside_the_price_of_plans(ada: Browser, db_session: Sessio
     assert "boats" in page
     assert "bob" in page
     assert "4 windows. Half of them had at most" in page
+
+
+def test_times_are_in_the_zone_of_the_account(ada: Browser, db_session: Session) -> None:
+    usage(db_session, ada.account_id)
+    assert "Mar 2, 2026, 23:00 UTC" in words_of(ada.get(f"/plan-usage{RANGE}"))
+    db_session.get_one(Account, ada.account_id).time_zone = "Europe/Berlin"
+    db_session.commit()
+    page = words_of(ada.get(f"/plan-usage{RANGE}"))
+    assert "Mar 3, 2026, 00:00 CET" in page
+    assert "23:00 UTC" not in page
 
 
 def test_other_accounts_see_and_remove_nothing(

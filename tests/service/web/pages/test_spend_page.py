@@ -334,12 +334,14 @@ def test_the_name_of_a_file_says_whose_its_days_are(
     # Its calls are not counted by that zone yet.
     names = [("spend.csv", "spend-utc.csv")]
     _check_names(ada, names)
+    assert "1.4</a> (UTC)" not in ada.get(f"/spend?{MARCH}")
     db_session.execute(update(CallFile).values(priced_with="1|2|America/Los_Angeles"))
     db_session.commit()
     zone = "america-los-angeles"
     names = [(f"spend.{kind}", f"spend-{zone}.{kind}") for kind in ("csv", "xlsx")]
     others = [("spend.focus.csv", "spend-focus-utc.csv"), ("findings.csv", "findings-utc.csv")]
     _check_names(ada, names + others)
+    assert "1.4</a> (UTC)" in ada.get(f"/spend?{MARCH}")
 
 
 def _check_names(browser: Browser, names: list[tuple[str, str]]) -> None:
