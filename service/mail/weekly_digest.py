@@ -9,6 +9,7 @@ from detectors.wording.actions import action
 from detectors.wording.figures import change, changed_from, counted, day, usd, whole_usd
 from detectors.wording.names import PROVIDER_TOTALS
 from service.config import Config
+from service.core.time_zones import UTC_NAME
 from service.mail.spend_notice import describe_budget
 
 
@@ -19,7 +20,9 @@ def write_weekly_digest(
     site = config.base_url
     spend, previous = (Decimal(parameters[name]) for name in ("spend_usd", "previous_usd"))
     first, last = (date.fromisoformat(parameters[name]) for name in ("first", "last"))
-    gap: str = parameters.get("gap", "")  # mails of an earlier release don't know it
+    # Mails of an earlier release don't know these.
+    gap: str = parameters.get("gap", "")
+    whose: str = parameters.get("whose", UTC_NAME)
     compared = plan = changes = realized = ""
     if gap:
         compared = f"{gap}." if spend else ""
@@ -27,12 +30,13 @@ def write_weekly_digest(
         compared = f"{changed_from(spend, previous, 'the week before')}."
     if parameters["realized_usd"] is not None:
         names = ("realized_usd", "realized_total_usd")
-        week, total = (usd(Decimal(parameters[name])) for name in names)
-        realized = f"Realized savings: {week} this week, {total} since your fixes."
+        saved, total = (usd(Decimal(parameters[name])) for name in names)
+        week = "this week" if whose == UTC_NAME else "this week (UTC days)"
+        realized = f"Realized savings: {saved} {week}, {total} since your fixes."
     if calls := parameters.get("plan_calls"):  # nor do they know these
-        whose, are = ("its", "is") if calls == 1 else ("their", "are")
+        their, are = ("its", "is") if calls == 1 else ("their", "are")
         value = usd(Decimal(parameters["plan_value_usd"]))
-        worth = f"{counted(calls, 'call')} {are} included in a plan: {whose} value is {value}"
+        worth = f"{counted(calls, 'call')} {are} included in a plan: {their} value is {value}"
         plan = f"Plan usage: {worth}. No other figure counts it."
     counts = {name: parameters[name] for name in ("new", "returned", "fixed") if parameters[name]}
     if counts:
@@ -41,8 +45,8 @@ def write_weekly_digest(
         changes = f"{noun} this week: {listed}."
     words = {
         "headline": f"You spent {usd(spend)} last week",
-        "week": f"{day(first)} to {day(last)}, in {parameters.get('whose', 'UTC')}",
-        "whose": parameters.get("whose", "UTC"),
+        "week": f"{day(first)} to {day(last)}, in {whose}",
+        "whose": whose,
         "compared": compared,
         "plan": plan,
         "findings": [_describe_finding(each) for each in parameters["findings"]],

@@ -28,7 +28,7 @@ from sqlalchemy.orm import Session
 from service.models.base import Executor
 from service.models.calls.account_audits import note_imports
 from service.models.calls.call_files import IMPORT, CallFile, CallImport, DeletedCalls
-from service.models.calls.daily_spend import PlanRow, SpendDay, SpendRow
+from service.models.calls.daily_spend import PlanRow, SpendDay, SpendRow, day_of
 
 MOST_LINES: Final = 200
 _DAY: Final = timedelta(days=1)
@@ -54,19 +54,25 @@ class FutureLine(NamedTuple):
     cost_usd: Decimal
 
 
-def sum_future_calls(session: Executor, account_id: str, today: date) -> FutureCalls:
-    """Return the sums of all calls after today."""
-    row = session.execute(_sums_query(), {"account_id": account_id, "today": today}).one()
+def sum_future_calls(
+    session: Executor, account_id: str, today: date, *, is_local: bool = False
+) -> FutureCalls:
+    """Return the sums of all calls after today: a day in UTC or, if it is local, of the zone."""
+    query = _sums_query(is_local=is_local)
+    row = session.execute(query, {"account_id": account_id, "today": today}).one()
     return FutureCalls(int(row[0] or 0), row[1] or Decimal(0), row[2])
 
 
 @cache
-def _sums_query() -> Select[Any]:
+def _sums_query(*, is_local: bool) -> Select[Any]:
     own: tuple[Any, Any] = (bindparam("account_id"), bindparam("today"))
-    spent = select(SpendDay.day, SpendDay.calls, SpendDay.cost_usd)
-    spent = spent.where(SpendDay.account_id == own[0], SpendDay.day > own[1])
-    plans = select(PlanRow.day, PlanRow.calls, _NO_COST)
-    plans = plans.where(PlanRow.account_id == own[0], PlanRow.day > own[1])
+    days = (day_of(table, is_local=is_local).label("day") for table in (SpendDay, PlanRow))
+    spent, plans = (select(day).where(day > own[1]) for day in days)
+    spent = spent.add_columns(SpendDay.calls, SpendDay.cost_usd)
+    plans = plans.add_columns(PlanRow.calls, _NO_COST)
+    # Indexes have UTC days, of which today and those after it can be a later day of a zone.
+    spent = spent.where(SpendDay.account_id == own[0], SpendDay.day >= own[1])
+    plans = plans.where(PlanRow.account_id == own[0], PlanRow.day >= own[1])
     both = spent.union_all(plans).subquery().c
     return select(func.sum(both.calls), func.sum(both.cost_usd), func.max(both.day))
 

@@ -175,17 +175,18 @@ def iter_plan_windows(
 ) -> Iterator[PlanWindow]:
     """Yield the five-hour windows that begin on some days: of each tool and environment in turn.
 
-    They begin and end at full hours, so the calls of an hour are all in one. The day before is
-    read, too: a window that began then has the first calls of these days.
+    They begin and end at full hours, so the calls of an hour are all in one. The days before and
+    after are read, too: a window that began before has the first calls of these days, and one that
+    begins on the last has calls of the next. In zones of half hours, so has the hour at midnight.
     """
     keys = (PlanRow.provider, PlanRow.environment, PlanRow.day, PlanRow.hour)
     tokens = func.sum(PlanRow.prompt_tokens + PlanRow.completion_tokens)
     query = select(*keys, func.sum(PlanRow.calls), tokens, func.sum(PlanRow.value_usd))
     query = query.join(CallFile, CallFile.id == PlanRow.file_id).group_by(*keys).order_by(*keys)
-    own = _matches(account_id, (days[0] - _DAY, days[1]), {}, is_local=of.is_local)
+    own = _matches(account_id, (days[0] - _DAY, days[1] + _DAY), {}, is_local=of.is_local)
     query = query.where(*own, PlanRow.hour.is_not(None))
     rows = session.execute(query, execution_options={"yield_per": _ROWS})
-    return (each for each in _windows(rows) if of.day(each.start) >= days[0])
+    return (each for each in _windows(rows) if days[0] <= of.day(each.start) <= days[1])
 
 
 def _windows(hours: Iterable[Any]) -> Iterator[PlanWindow]:

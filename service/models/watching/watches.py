@@ -129,6 +129,17 @@ def judge_again(connection: Connection, account_id: str) -> None:
     connection.execute(own.values(judged_at=None))
 
 
+def list_days_before(connection: Connection, account_id: str) -> Mapping[date, datetime | None]:
+    """Return the unusual days of an account whose days are to be judged again, and when mailed.
+
+    They may be days of another zone.
+    """
+    of_watch = AccountWatch.account_id == UnusualDay.account_id
+    query = select(UnusualDay.day, UnusualDay.mailed_at).join(AccountWatch, of_watch)
+    query = query.where(UnusualDay.account_id == account_id, AccountWatch.judged_at.is_(None))
+    return {day: mailed_at for day, mailed_at in connection.execute(query)}
+
+
 def list_spend_by_day(
     connection: Connection, account_id: str, days: tuple[date, date], *, is_local: bool = False
 ) -> Mapping[date, str]:

@@ -31,6 +31,7 @@ from service.models.watching.watches import (
     add_unusual_day,
     claim_check,
     claim_watch,
+    list_days_before,
     list_spend_by_day,
     list_unchecked,
     list_unwatched,
@@ -53,6 +54,7 @@ BATCH: Final = 5
 # The calls of a day may arrive a little after its end, or in an upload within three days.
 _CLOSED_AFTER: Final = timedelta(hours=1)
 _NEWS_DAYS: Final = 3
+_DAY: Final = timedelta(days=1)
 # So that the spend of many routes fits into memory.
 _DAYS_AT_ONCE: Final = 30
 
@@ -66,12 +68,13 @@ def watch_days(connection: Connection, now: datetime) -> int:
         found = list_unwatched(connection, utc, lasts, _NEWS_DAYS, BATCH)
     for account_id, zone in found:
         with connection.begin():
+            before = list_days_before(connection, account_id)
             judged = claim_watch(connection, account_id, lasts.get(zone, utc))
             if judged is not None:
                 of = find_days_in(connection, account_id, zone)
                 last = _last_day(now, of)
                 news = (last - timedelta(days=_NEWS_DAYS - 1), last)
-                _judge_changed(connection, account_id, news, judged, of)
+                _judge_changed(connection, account_id, news, judged, before, of)
                 post_spend_mail(connection, account_id, now)
     return len(found)
 
@@ -101,11 +104,13 @@ def _judge_changed(
     account_id: str,
     news: tuple[date, date],
     judged: Mapping[str, str],
+    before: Mapping[date, datetime | None],
     of: AccountDays,
 ) -> None:
     """Judge the days that have other spend than when they were judged, and those after them.
 
-    An import may bring any days. Those before `news` are marked on pages, and no news.
+    An import may bring any days. Those before `news` are marked on pages, and no news. Nor is a day
+    beside one that was unusual by another zone, because that has moved: see `list_days_before`.
     """
     last = news[1]
     oldest = last - timedelta(days=MAX_DAYS - 1)
@@ -123,7 +128,7 @@ def _judge_changed(
         if any(other <= day <= other + timedelta(days=HISTORY_DAYS) for other in changed)
     )
     for at in range(0, len(due), _DAYS_AT_ONCE):
-        _judge(connection, account_id, due[at : at + _DAYS_AT_ONCE], news, of)
+        _judge(connection, account_id, due[at : at + _DAYS_AT_ONCE], news, before, of)
     note_judged(connection, account_id, {day.isoformat(): spend for day, spend in known.items()})
 
 
@@ -132,6 +137,7 @@ def _judge(
     account_id: str,
     days: Sequence[date],
     news: tuple[date, date],
+    before: Mapping[date, datetime | None],
     of: AccountDays,
 ) -> None:
     first = days[0] - timedelta(days=HISTORY_DAYS)
@@ -142,10 +148,12 @@ def _judge(
         if not found:
             usual.append(day)
             continue
-        is_news = day >= news[0]
+        is_recent = day >= news[0]
+        moved = [before[each] for each in (day - _DAY, day + _DAY) if each in before]
+        is_mailed = bool(moved) and None not in moved
         row = {"account_id": account_id, "day": day, "series": describe_series(found)}
-        row["mailed_at"] = None if is_news else func.now()
-        if add_unusual_day(connection, row) and is_news:
+        row["mailed_at"] = None if is_recent and not is_mailed else func.now()
+        if add_unusual_day(connection, row) and is_recent and not moved:
             notice = describe_day(day, found, of)
             post_notice(connection, account_id, UNUSUAL_SPEND, notice, dedupe_key=day.isoformat())
     remove_unusual_days(connection, account_id, usual)

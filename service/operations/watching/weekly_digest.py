@@ -45,7 +45,8 @@ _LISTED_BUDGETS: Final = 5
 def post_weekly_digests(connection: Connection, now: datetime, limit: int = BATCH) -> int:
     """Post the digests of the last week, from Monday to Sunday; return their number.
 
-    A week ends with Sunday in the zone of the account.
+    A week ends with Sunday in the zone of the account, and its digest is due when that of UTC has
+    ended, too: realized savings have UTC days, as has all spend until it is counted by the zone.
     """
     with connection.begin():
         ends = {zone: _end_of_week(now, AccountDays(zone)) for zone in list_zones_used(connection)}
@@ -72,8 +73,11 @@ def post_weekly_digests(connection: Connection, now: datetime, limit: int = BATC
 
 
 def _end_of_week(now: datetime, of: AccountDays) -> datetime:
-    """Return the time at which the last week ended: when the Monday after it began."""
-    today = of.day(now)
+    """Return the time at which the last week ended: when the Monday after it began.
+
+    It is the last Monday that has begun in UTC as well.
+    """
+    today = min(of.day(now), IN_UTC.day(now))
     return of.begin(today - timedelta(days=today.weekday()))
 
 

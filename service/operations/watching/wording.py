@@ -30,10 +30,16 @@ def describe_day(
         "summary": _summarize(when, found, of.words),
         "path": f"/spend?{urlencode(_shown(when, found))}",
         "day": when.isoformat(),
-        "time_zone": of.name,
+        **_describe_ends(when, when + timedelta(days=1), of),
         "series": describe_series(found),
         "series_count": len(found),
     }
+
+
+def _describe_ends(first: date, after: date, of: AccountDays) -> dict[str, str]:
+    """Return whose days they are, and when the first begins and the last ends, in UTC."""
+    begin, end = (of.begin(day).strftime("%Y-%m-%dT%H:%M:%SZ") for day in (first, after))
+    return {"time_zone": of.name, "begins_at": begin, "ends_at": end}
 
 
 def _shown(when: date, found: Sequence[UnusualSpend]) -> dict[str, str]:
@@ -84,13 +90,14 @@ def _compare(each: UnusualSpend) -> str:
 def describe_budget(state: BudgetState, threshold: str, of: AccountDays = IN_UTC) -> dict[str, Any]:
     """Return the data of the notice that a budget has reached a threshold."""
     forecast = state.forecast_usd
+    next_month = (state.month + timedelta(days=31)).replace(day=1)
     return {
         "summary": _state(state, threshold, of.words),
         "path": "/settings/budgets",
         "budget_id": state.budget_id,
         "route": state.route,
         "month": f"{state.month:%Y-%m}",
-        "time_zone": of.name,
+        **_describe_ends(state.month, next_month, of),
         "threshold": threshold,
         "amount_usd": float(state.amount_usd),
         "spend_usd": round(float(state.spend_usd), 2),

@@ -7,6 +7,7 @@ import msgspec
 from flask import Response
 from sqlalchemy.orm import Session
 
+from service.core.time_zones import UTC_NAME
 from service.models.calls.finding_list import (
     FindingFilter,
     has_more_findings,
@@ -36,6 +37,7 @@ class FindingTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     wanted: FindingFilter
     ending: str = CSV
     mark: str = ""
+    zone: str = UTC_NAME
 
     @property
     def name(self) -> str:

@@ -1,7 +1,7 @@
 """Send tables: CSV for programs and for pages, XLSX for pages.
 
 A table is complete before its first byte is sent: a failed query is an error, not half a table,
-and a slow client holds no connection. A file's name says that its days and times are in UTC.
+and a slow client holds no connection. A file's name says whose its days are: UTC's or a zone's.
 
 A large table is written by a process of its own (`server/large_tables.py`), because Python runs one
 thread at a time: writing it in a thread of the web process would hold up all other requests. An
@@ -66,6 +66,9 @@ class Table(Protocol):
     def mark(self) -> str: ...
 
     @property
+    def zone(self) -> str: ...
+
+    @property
     def header(self) -> Sequence[str]: ...
 
     def has_more_lines(self, session: Session, number: int) -> bool: ...
@@ -88,11 +91,12 @@ def send_table(table: Table) -> Response:
     if is_csv:
         etag = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
         file.seek(0)
+    whose = table.zone.lower().replace("/", "-").replace("_", "-")
     response = send_file(
         file,
         mimetype="text/csv" if is_csv else XLSX,
         as_attachment=True,
-        download_name=f"tallystick-{table.name}-utc.{table.ending}",
+        download_name=f"tallystick-{table.name}-{whose}.{table.ending}",
         conditional=False,  # the API does it for all its responses, without ranges
         etag=etag or False,
     )

@@ -129,6 +129,34 @@ def test_a_week_ends_with_sunday_in_the_zone_of_the_account(
     assert "Days and months are in Los Angeles time." in text
 
 
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_a_digest_is_due_when_the_week_of_utc_is_over_too(
+    db_session: Session, account: Account, config: Config, is_counted: bool
+) -> None:
+    """Monday begins in Auckland at 11:00 of Sunday in UTC, whose days spend has until counted."""
+    zone = account.time_zone = "Pacific/Auckland"
+    spend(db_session, account, WEDNESDAY, "1")
+    spend(db_session, account, MONDAY - timedelta(days=1), "5")  # on Monday morning there
+    for row in db_session.scalars(select(SpendRow).where(SpendRow.day != WEDNESDAY)):
+        row.day_shift = 1
+    if is_counted:
+        for file in db_session.scalars(select(CallFile)):
+            file.priced_with = f"1|2|{zone}"
+    over = datetime.combine(MONDAY, datetime.min.time(), UTC)
+    account.digest_sent_until = over - timedelta(days=7, hours=13)
+    db_session.commit()
+    assert post(db_session, over - timedelta(minutes=1)) == []
+    [mail] = post(db_session, over)
+    assert post(db_session, NOW) == [mail]
+    whose, spent = ("Auckland time", "$1.00") if is_counted else ("UTC", "$6.00")
+    mail.parameters = {**mail.parameters, "realized_usd": "2", "realized_total_usd": "3"}
+    _, text, _ = text_of(config, mail)
+    assert f"You spent {spent} last week Feb 23, 2026 to Mar 1, 2026, in {whose}" in text
+    # The days of findings are those of UTC, whose week is over.
+    of_days = " (UTC days)" if is_counted else ""
+    assert f"Realized savings: $2.00 this week{of_days}, $3.00 since your fixes." in text
+
+
 def test_it_says_what_was_spent_found_and_fixed(
     db_session: Session, account: Account, config: Config
 ) -> None:

@@ -9,7 +9,6 @@ from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
 from service.errors import InvalidRequestError, NotFoundError
-from service.models.base import utc_now
 from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.spend import BY_COST, Selection, sum_spend
 from service.models.watching.budgets import (
@@ -109,7 +108,7 @@ def _show(problem: str = "") -> str:
         "pages/budgets/home.html",
         table=table,
         states=table.arrange(list_states(session, account_id, today, is_local=of.is_local), _KEYS),
-        future=sum_future_calls(session, account_id, utc_now().date()),
+        future=sum_future_calls(session, account_id, today, is_local=of.is_local),
         of=of,
         routes=[route for route in routes if route and route == _clean(route)],
         today=today,

@@ -78,7 +78,7 @@ def dashboard() -> Any:
         "pages/dashboard/home.html",
         is_sample=current_caller().email == SAMPLE_EMAIL,
         last_day=last_day,
-        future=sum_future_calls(session, account_id, utc_now().date()),
+        future=sum_future_calls(session, account_id, today, is_local=is_local),
         **figures,
     )
 
@@ -86,6 +86,7 @@ def dashboard() -> Any:
 def show_first_steps(secret: str = "", dsn: str = "") -> str:
     """Show the ways to send calls; the examples contain the account's new key, if it is given."""
     session, config, account_id = get_session(), current_config(), current_caller().account_id
+    of = current_days()
     account = session.get_one(Account, account_id)
     audits = page_of_audits(session, account_id, PageFilter(), size=_IMPORTS).rows
     return render_template(
@@ -96,7 +97,7 @@ def show_first_steps(secret: str = "", dsn: str = "") -> str:
         has_keys=bool(list_ingest_keys(session, account_id)),
         credits=count_free_credits(session, account_id),
         granting=granting_for(config, account.email),
-        future=sum_future_calls(session, account_id, utc_now().date()),
+        future=sum_future_calls(session, account_id, of.today(), is_local=of.is_local),
         audits=audits,
         findings=list_top_findings(session, account_id),
         base_url=config.base_url,

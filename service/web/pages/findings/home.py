@@ -94,6 +94,7 @@ def home() -> str:
         views=list_views(connection, account_id, table.path),
         undo=read_id(request.args.get("undo", "")),
         waste=map_waste(connection, account_id, current_days()) if counts else None,
+        of=current_days(),
         chosen=shown,
         values=values,
         has_any=has_any,

@@ -88,7 +88,7 @@ def show() -> str:
         last_day=last_day,
         plan=plan,
         plan_models=models,
-        future=sum_future_calls(session, account_id, utc_now().date()),
+        future=sum_future_calls(session, account_id, today, is_local=is_local),
         unsent_usd=sum_unsent(session, account_id, days) if not query.only else 0,
         has_unpriced=has_unpriced(session, account_id, days, list_priced()),
         unnamed=UNNAMED,

@@ -30,6 +30,7 @@ from service.models.calls.daily_spend import SpendRow
 from service.models.notices.events import BUDGET_REACHED, EVENTS, UNUSUAL_SPEND
 from service.models.notices.targets import WEBHOOK, NewTarget, add_target
 from service.models.watching.budgets import save_budget
+from service.models.watching.watches import judge_again
 from service.operations.watching.daily_watch import check_budgets, watch_days
 from service.operations.watching.unusual_days import Band, UnusualSpend
 from service.operations.watching.wording import describe_day
@@ -171,9 +172,32 @@ def test_days_end_and_are_judged_in_the_zone_of_the_account(
     assert _unusual_days(watched) == [local]
     [notice] = watched.notices(UNUSUAL_SPEND)
     assert (notice["day"], notice["time_zone"]) == (local.isoformat(), zone)
+    ends = notice["begins_at"], notice["ends_at"]
+    assert ends == ("2026-09-14T12:00:00Z", "2026-09-15T12:00:00Z")
     assert "on Sep 15, 2026 (Auckland time)." in notice["summary"]
     [mail] = watched.mails()
     assert "Days and months are in Auckland time." in _text(config, mail)[1]
+
+
+def test_an_unusual_day_that_another_zone_moves_is_no_news(watched: Watched) -> None:
+    """What was on September 12 in UTC is on the 13th in Auckland; the 15th is unusual in itself."""
+    zone, first = "Pacific/Auckland", date(2026, 9, 12)
+    utc_days = [TODAY - timedelta(days=back + 1) for back in range(60)]
+    watched.spend(*(spend_line(day, "10", day_shift=1) for day in utc_days))
+    watched.spend(spend_line(first, "90", day_shift=1))
+    watched.watch()
+    watched.spend(spend_line(YESTERDAY, "90", day_shift=1))
+    with watched.sessions() as session:
+        session.execute(update(Account).values(time_zone=zone))
+        session.execute(update(CallFile).values(priced_with=f"1|2|{zone}"))
+        judge_again(session.connection(), watched.account_id)
+        session.commit()
+    watched.watch(NOW + timedelta(days=1))
+    assert _unusual_days(watched) == [first + timedelta(days=1), TODAY]
+    found = [(each["day"], each["time_zone"]) for each in watched.notices(UNUSUAL_SPEND)]
+    assert found == [(first.isoformat(), "UTC"), (TODAY.isoformat(), zone)]
+    bodies = [[day["day"] for day in mail.parameters["days"]] for mail in watched.mails()]
+    assert bodies == [[first.isoformat()], [TODAY.isoformat()]]
 
 
 def test_a_budget_has_the_month_of_the_zone(watched: Watched) -> None:
@@ -190,12 +214,17 @@ def test_a_budget_has_the_month_of_the_zone(watched: Watched) -> None:
         session.commit()
     watched.check(now)
     found = [
-        (notice["month"], notice["time_zone"], notice["summary"].rpartition("for ")[2])
+        [notice[name] for name in ("month", "time_zone", "begins_at", "ends_at")]
         for notice in watched.notices(BUDGET_REACHED)
     ]
     assert found == [
-        ("2026-10", "UTC", "Oct 2026 (UTC)."),
-        ("2026-09", zone, "Sep 2026 (Honolulu time)."),
+        ["2026-10", "UTC", "2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z"],
+        ["2026-09", zone, "2026-09-01T10:00:00Z", "2026-10-01T10:00:00Z"],
+    ]
+    summaries = (notice["summary"] for notice in watched.notices(BUDGET_REACHED))
+    assert [each.rpartition("for ")[2] for each in summaries] == [
+        "Oct 2026 (UTC).",
+        "Sep 2026 (Honolulu time).",
     ]
 
 

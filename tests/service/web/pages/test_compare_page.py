@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 import detectors
 from detectors.contract import SpendByRoute
-from service.models import Audit, FindingSaving, ReportRow
+from service.models import Account, Audit, FindingSaving, ReportRow
 from service.models.base import utc_now
 from tests.service.support.browser import Browser
 from tests.service.support.documents import make_finding, make_report
@@ -142,6 +142,20 @@ def test_an_audit_is_compared_with_the_one_before_it(
     assert _rows(page, "routes") == [["chat", "$40.00", "$50.00", "+$10.00", "+25.0%"]]
     assert f'<option value="{before}" selected>' in page
     assert f'href="/compare?after={after}"' in ada.get(f"/audits/{after}")
+
+
+def test_what_is_said_of_days_is_said_of_periods_alone(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    now = utc_now()
+    _add_audit(db_session, account_id, "40", now - timedelta(days=1))
+    after = _add_audit(db_session, account_id, "50", now)
+    add_month(db_session, account_id, today(), days=8)
+    db_session.get_one(Account, account_id).time_zone = "Europe/Berlin"
+    db_session.commit()
+    words = "Days are UTC until your calls are counted again by Berlin time."
+    assert words in ada.get("/compare?days=7")
+    assert words not in ada.get(f"/compare?after={after}")
 
 
 def test_two_batches_are_compared_by_their_own_dollars(

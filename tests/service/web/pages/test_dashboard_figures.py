@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import time_machine
 from flask import Flask
-from sqlalchemy import event, insert
+from sqlalchemy import event, insert, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from detectors.wording.figures import short_day
-from service.models import Audit, FindingSaving
+from service.models import Account, Audit, CallFile, FindingSaving
 from service.models.base import utc_now
 from service.models.watching.budgets import save_budget
 from service.models.watching.watches import UnusualDay
@@ -506,3 +506,12 @@ def test_its_queries_are_as_many_for_any_account(
         ada.get("/dashboard")
     # Without findings to list, another query says whether there ever were any.
     assert 0 < len(many) <= len(few) <= 21
+    with _counted(app, db_session) as again:  # its routes have colors now
+        ada.get("/dashboard")
+    zone = db_session.get_one(Account, account_id).time_zone = "Europe/Berlin"
+    db_session.execute(update(CallFile).values(priced_with=f"1|2|{zone}"))
+    db_session.commit()
+    with _counted(app, db_session) as local:
+        assert "Berlin time" in ada.get("/dashboard")
+    # Whose its days are, which calls that aren't kept have others, and the last day in UTC.
+    assert len(local) - len(again) == 3, (len(again), len(local))

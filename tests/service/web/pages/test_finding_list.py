@@ -9,8 +9,10 @@ from html import unescape
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
+from service.models import Account, CallFile
 from service.models.base import utc_now
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.findings import add_account_finding
@@ -103,6 +105,11 @@ def test_the_map_of_waste_has_whole_dollars_and_leads_to_its_findings(
     assert "$41.37" not in squares
     assert re.search(r'<a href="/route\?route=#findings"><svg.*?</svg> \$41</a>', squares)
     assert 'href="/findings?detector=d2_missed_caching&amp;route=chat"' in squares
+    assert "in the last 30 days (UTC)," in page
+    zone = db_session.get_one(Account, ada.account_id).time_zone = "Europe/Berlin"
+    db_session.execute(update(CallFile).values(priced_with=f"1|2|{zone}"))
+    db_session.commit()
+    assert "in the last 30 days (Berlin time)," in ada.get("/findings")
 
 
 @pytest.mark.parametrize(

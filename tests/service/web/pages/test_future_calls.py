@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.models import CallImport, DeletedCalls
+from service.models import Account, CallFile, CallImport, DeletedCalls
 from service.models.base import new_id
 from service.models.calls import future_calls
+from service.models.calls.account_days import AccountDays
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant, add_browser, error_of
 from tests.service.support.spend import add_spend, spend_line, today
@@ -61,6 +62,29 @@ def test_pages_say_what_lies_after_today_and_include_none_of_it(
         page = ada.get(path)
         assert str(today() - timedelta(days=40)) in page
         assert str(FAR) not in page
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Pago_Pago", "Pacific/Kiritimati"])
+def test_today_is_that_of_the_zone_where_figures_are(
+    ada: Browser, db_session: Session, zone: str
+) -> None:
+    """11 hours behind UTC and 14 ahead, so one of them has another day than UTC now."""
+    of = AccountDays(zone)
+    db_session.get_one(Account, ada.account_id).time_zone = zone
+    shift = 1 if zone == "Pacific/Kiritimati" else -1
+    # Today there, and the day after.
+    lines = [spend_line(of.today() - timedelta(days=shift), day_shift=shift)]
+    lines.append(spend_line(of.today() + timedelta(days=1 - shift), "7", day_shift=shift))
+    # The same on days that UTC and the zone have in common.
+    lines.append(spend_line(of.today(), "2", day_shift=0))
+    lines.append(spend_line(of.today() + timedelta(days=1), "9", day_shift=0))
+    add_spend(db_session, ada.account_id, *lines)
+    db_session.execute(update(CallFile).values(priced_with=f"1|2|{zone}"))
+    db_session.commit()
+    for path in ("/spend", "/dashboard", "/settings/budgets"):
+        page = words_of(ada.get(path))
+        assert "Not included: 20 calls after today , $16.00" in page, path
+    assert "$3.50" in words_of(ada.get("/spend"))
 
 
 def test_calls_are_listed_and_deleted_by_day_or_all_at_once(

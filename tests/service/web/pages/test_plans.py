@@ -20,7 +20,8 @@ from detectors.contract import DailyPlanUsage, UsageRecordV2
 from detectors.formats.adapters.calls import Call, record_of
 from detectors.prices.book import PriceBook
 from detectors.report.account import sum_spend
-from service.models import CallFile
+from service.models import Account, CallFile
+from service.models.calls.account_days import AccountDays
 from service.models.calls.daily_spend import add_spend
 from service.models.calls.plan_usage import iter_plan_windows, list_plan_groups
 from service.models.calls.plans import MAX_PLANS, Plan, cost_of
@@ -90,6 +91,16 @@ def test_value_stands_beside_the_price_of_plans(ada: Browser, db_session: Sessio
     assert "boats" in page
     assert "bob" in page
     assert "4 windows. Half of them had at most" in page
+
+
+def test_times_are_in_the_zone_of_the_account(ada: Browser, db_session: Session) -> None:
+    usage(db_session, ada.account_id)
+    assert "Mar 2, 2026, 23:00 UTC" in words_of(ada.get(f"/plan-usage{RANGE}"))
+    db_session.get_one(Account, ada.account_id).time_zone = "Europe/Berlin"
+    db_session.commit()
+    page = words_of(ada.get(f"/plan-usage{RANGE}"))
+    assert "Mar 3, 2026, 00:00 CET" in page
+    assert "23:00 UTC" not in page
 
 
 def test_other_accounts_see_and_remove_nothing(
@@ -183,14 +194,30 @@ def test_a_plan_of_some_days_is_worth_the_value_of_these_days(
     assert answer["totals"]["value_usd"] == 412.0
 
 
-def test_windows_are_the_same_wherever_the_range_begins(
+def test_windows_are_the_same_wherever_the_range_begins_and_ends(
     client: FlaskClient, tenant: Tenant, db_session: Session
 ) -> None:
     usage(db_session, tenant.account_id)
     for first, last, count in ((2, 2, 3), (3, 8, 0), (3, 9, 1)):
         # The call at 1 o'clock of March 3 is in the window that began at 23 o'clock of March 2.
         path = f"/api/v1/plan-usage?from=2026-03-{first:02}&to=2026-03-{last:02}"
-        assert client.get(path, headers=tenant.reads).get_json()["window_count"] == count
+        found = client.get(path, headers=tenant.reads).get_json()
+        assert found["window_count"] == count
+        values = {each["start"]: each["value_usd"] for each in found["windows"]}
+        assert first > 2 or values["2026-03-02T23:00:00Z"] == 122.0
+
+
+def test_a_window_that_begins_at_half_past_is_of_one_day(
+    tenant: Tenant, db_session: Session
+) -> None:
+    """At 10 past midnight in Kolkata it is 18:40 in UTC, whose hour began on the day before."""
+    line = spend_line(date(2026, 3, 2), "30", hour=18, day_shift=1, provider="claude-code")
+    add_plan_usage(db_session, tenant.account_id, line)
+    of, counts = AccountDays("Asia/Kolkata"), {}
+    for day in (1, 2, 3, 4):
+        days = date(2026, 3, day), date(2026, 3, day)
+        counts[day] = sum(1 for _ in iter_plan_windows(db_session, tenant.account_id, days, of))
+    assert counts == {1: 0, 2: 1, 3: 0, 4: 0}
 
 
 def test_calls_without_an_hour_leave_the_windows_incomplete(

@@ -10,10 +10,11 @@ from html import unescape
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, update
 from sqlalchemy.orm import Session
 
 from service.errors import InvalidRequestError
+from service.models import Account, CallFile
 from service.models.calls.series_colors import add_slots, find_slots
 from service.reports.workbook import spool_workbook
 from tests.service.support.browser import Browser
@@ -321,6 +322,33 @@ def test_csv_has_what_the_page_shows(
     assert table.startswith("\ufeff")
     _, *found = csv.reader(io.StringIO(table, newline=""))
     assert [row[:-8] for row in found] == rows
+
+
+def test_the_name_of_a_file_says_whose_its_days_are(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    """Those without a column of days have a range of days, too; FOCUS has UTC days."""
+    add_spend(db_session, account_id, spend_line())
+    db_session.get_one(Account, account_id).time_zone = "America/Los_Angeles"
+    db_session.commit()
+    # Its calls are not counted by that zone yet.
+    names = [("spend.csv", "spend-utc.csv")]
+    _check_names(ada, names)
+    assert "1.4</a> (UTC)" not in ada.get(f"/spend?{MARCH}")
+    db_session.execute(update(CallFile).values(priced_with="1|2|America/Los_Angeles"))
+    db_session.commit()
+    zone = "america-los-angeles"
+    names = [(f"spend.{kind}", f"spend-{zone}.{kind}") for kind in ("csv", "xlsx")]
+    others = [("spend.focus.csv", "spend-focus-utc.csv"), ("findings.csv", "findings-utc.csv")]
+    _check_names(ada, names + others)
+    assert "1.4</a> (UTC)" in ada.get(f"/spend?{MARCH}")
+
+
+def _check_names(browser: Browser, names: list[tuple[str, str]]) -> None:
+    for path, name in names:
+        with browser.client.get(f"/{path}?{MARCH}") as response:
+            found = response.headers["Content-Disposition"]
+        assert found == f"attachment; filename=tallystick-{name}"
 
 
 def test_a_workbook_has_days_and_numbers_and_no_formulas(
