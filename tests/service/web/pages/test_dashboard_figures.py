@@ -246,7 +246,7 @@ def test_savings_are_a_range_with_a_part_for_each_confidence(
     _add_audit(db_session, account_id)
     page = ada.get("/dashboard")
     assert "You could save $1,200–1,500 a month" in words_of(page)
-    parts = re.findall('<li><i class="tone (.*?)</li>', page, re.DOTALL)
+    parts = re.findall('<li tabindex="-1"><i class="tone (.*?)</li>', page, re.DOTALL)
     assert [words_of(f'<i class="{each}').partition("<")[0] for each in parts] == [
         "$200 verified Calculated from billed token counts.",
         "$1,000 estimated Based on the assumption stated in the fix.",
