@@ -29,7 +29,7 @@ WORDS: Final = {
     "prices": 58,
     "budgets": 18,
     "passkeys": 23,
-    "billing": 53,
+    "billing": 58,
     "landing": 179,
     "sign-in": 24,
 }

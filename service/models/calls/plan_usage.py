@@ -125,12 +125,9 @@ def list_plan_groups(
 def _groups_query(*, is_local: bool) -> Select[Any]:
     ranked = []
     for group in GROUPS:
-        key: Any = PlanRow.day
-        if group == "week":
-            day = day_of(PlanRow, is_local=is_local)
-            key = cast(func.date_trunc("week", day), Date)
-        else:
-            key = getattr(PlanRow, group)
+        day = day_of(PlanRow, is_local=is_local)
+        week = cast(func.date_trunc("week", day), Date)
+        key = week if group == "week" else getattr(PlanRow, group)
         order = key.desc() if group == "week" else func.sum(PlanRow.value_usd).desc()
         place = func.row_number().over(order_by=(order, key)).label("place")
         named = literal(group).label("group"), cast(key, Text).label("name")
