@@ -1,20 +1,14 @@
-"""docs/glossary.md and the page `/glossary` have the same words with the same meanings."""
-
-import re
+"""The glossary has every figure of money, and how sure an amount is as its tooltip says it."""
 
 from detectors.wording.glossary import MONEY, PRODUCT
+from detectors.wording.money import FIGURES
 from detectors.wording.names import CONFIDENCE_WORDS
-from tests.cases import each_case
-from tests.detectors.docs import ROOT
-
-_ROW = re.compile(r"^\| \*\*(.+?)\*\* \| (.+) \|$", re.MULTILINE)
 
 
-@each_case(("chapter", "words"), [("The product", PRODUCT), ("Money", MONEY)])
-def test_the_docs_define_each_word_as_the_page_does(chapter: str, words: dict[str, str]) -> None:
-    text = (ROOT / "docs/glossary.md").read_text("utf-8")
-    part = text.partition(f"\n## {chapter}\n")[2].partition("\n## ")[0]
-    assert _ROW.findall(part) == [*words.items()]
+def test_it_has_the_words_of_the_product_and_every_figure() -> None:
+    assert PRODUCT["call"] == "One request to a language model, with its token counts."
+    assert not PRODUCT.keys() & MONEY.keys()
+    assert {each.label.lower() for each in FIGURES.values()} <= MONEY.keys()
 
 
 def test_how_sure_an_amount_is_has_the_words_of_its_tooltip() -> None:

@@ -7,16 +7,9 @@ from msgspec.structs import replace
 from detectors.contract import AuditSummary
 from detectors.wording.figures import changed_from
 from detectors.wording.hero import make_hero, make_limit
-from detectors.wording.money import FIGURES, write_figure
+from detectors.wording.money import write_figure
 from tests.cases import each_case
-from tests.detectors.docs import ROOT
 from tests.detectors.reports import make_report
-
-
-def test_the_glossary_defines_each_figure_as_its_own_file_does() -> None:
-    glossary = (ROOT / "docs/glossary.md").read_text("utf-8")
-    for each in FIGURES.values():
-        assert f"| **{each.label.lower()}** | {each.definition} |" in glossary
 
 
 @each_case(
