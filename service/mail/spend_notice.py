@@ -23,6 +23,7 @@ def write_spend_notice(config: Config, parameters: Mapping[str, Any]) -> tuple[s
     words = {
         "headline": headline,
         "whose": parameters.get("whose", "UTC"),  # mails of an earlier release don't know
+        "has_utc_days": parameters.get("has_utc_days", False),
         "unusual": [_describe_day(each) for each in days],
         "budgets": [describe_budget(each) for each in budgets],
         "spend_url": f"{site}/spend?{shown}",

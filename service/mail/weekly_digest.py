@@ -47,6 +47,7 @@ def write_weekly_digest(
         "headline": f"You spent {usd(spend)} last week",
         "week": f"{day(first)} to {day(last)}, in {whose}",
         "whose": whose,
+        "has_utc_days": parameters.get("has_utc_days", False),
         "compared": compared,
         "plan": plan,
         "findings": [_describe_finding(each) for each in parameters["findings"]],

@@ -146,11 +146,15 @@ def has_purged_days(session: Executor, account_id: str) -> bool:
     return bool(session.execute(select(found)).scalar_one())
 
 
-def has_utc_days(session: Executor, account_id: str, zone: str, days: tuple[date, date]) -> bool:
+def has_utc_days(
+    session: Executor, account_id: str, zone: str | None, days: tuple[date, date]
+) -> bool:
     """Check whether spend without kept calls, which has UTC days alone, is on some days of a zone.
 
     It is of purged calls, of files that are lost, and what providers report beyond the calls.
     """
+    if zone is None:
+        return False
     is_purged, is_live = CallFile.purged_at.is_not(None), CallFile.replaced_at.is_(None)
     found = exists().where(
         CallFile.account_id == account_id,

@@ -7,12 +7,14 @@ from sqlalchemy import (
     ColumnElement,
     Exists,
     ForeignKey,
+    Index,
     ScalarSelect,
     UniqueConstraint,
     case,
     exists,
     or_,
     select,
+    text,
     true,
 )
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column, relationship
@@ -33,7 +35,10 @@ EACH, DAILY, WEEKLY, NEVER = REPORT_MAILS = ("each", "daily", "weekly", "none")
 
 class Account(Base):
     __tablename__ = "accounts"
-    __table_args__ = (CheckConstraint(f"report_mails IN {REPORT_MAILS}", name="report_mails"),)
+    __table_args__ = (
+        CheckConstraint(f"report_mails IN {REPORT_MAILS}", name="report_mails"),
+        Index("ix_accounts_zone", "time_zone", postgresql_where=text("time_zone IS NOT NULL")),
+    )
 
     id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
     email: Mapped[str] = mapped_column(unique=True)  # stored in lower case

@@ -1,12 +1,13 @@
 """Monthly budgets of an account or of one route, and the notices that they have caused."""
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
 from sqlalchemy import (
     CheckConstraint,
+    ColumnElement,
     Connection,
     ForeignKey,
     Index,
@@ -26,6 +27,9 @@ from service.models.identity.accounts import Account
 MAX_BUDGETS: Final = 50  # per account
 # The percentages of a budget that are worth a notice, and a forecast above it.
 HALF, MOST, ALL, FORECAST = THRESHOLDS = ("50", "80", "100", "forecast")
+
+# Older news is no news: the account had switched the mails off, or nothing was running.
+LATEST: Final = timedelta(days=3)
 
 _AMOUNT: Final = Numeric(14, 2)
 _USD: Final = Numeric(30, 9)
@@ -125,3 +129,15 @@ def add_budget_notice(connection: Connection, notice: Mapping[str, Any]) -> bool
     """Add a notice; return False if it was added before."""
     once = insert(BudgetNotice).values(notice).on_conflict_do_nothing()
     return connection.execute(once).rowcount > 0
+
+
+def are_unmailed(account_id: str) -> tuple[ColumnElement[bool], ...]:
+    """Match the notices of an account's budgets, and these, that are news to it by mail."""
+    own = (BudgetNotice.budget_id == Budget.id, Budget.account_id == account_id)
+    new = (BudgetNotice.mailed_at.is_(None), BudgetNotice.created_at > func.now() - LATEST)
+    return (*own, *new)
+
+
+def drop_unmailed(connection: Connection, account_id: str) -> None:
+    """Forget what no mail has said yet of an account's budgets; the next check says it again."""
+    connection.execute(delete(BudgetNotice).where(*are_unmailed(account_id)))

@@ -1,19 +1,16 @@
 """Unusual days and budgets that no mail has had yet."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, exists, func, select, update
 
 from service.models.identity.accounts import Account
 from service.models.mail.outbox import Mail
-from service.models.watching.budgets import Budget, BudgetNotice
+from service.models.watching.budgets import LATEST, Budget, BudgetNotice, are_unmailed
 from service.models.watching.watches import UnusualDay
 
 SPEND_NOTICE: Final = "spend_notice"  # the kind of mail
-# Older news is no news: the account had switched the mails off, or nothing was running.
-_LATEST: Final = timedelta(days=3)
 
 
 def find_recipient(connection: Connection, account_id: str, dedupe_key: str) -> str | None:
@@ -25,7 +22,7 @@ def find_recipient(connection: Connection, account_id: str, dedupe_key: str) -> 
 
 def take_days(connection: Connection, account_id: str) -> Sequence[Row[Any]]:
     """Mark unusual days as mailed and return them, oldest first."""
-    new = (UnusualDay.mailed_at.is_(None), UnusualDay.created_at > func.now() - _LATEST)
+    new = (UnusualDay.mailed_at.is_(None), UnusualDay.created_at > func.now() - LATEST)
     taken = update(UnusualDay).where(UnusualDay.account_id == account_id, *new)
     columns = (UnusualDay.day, UnusualDay.series)
     rows = connection.execute(taken.values(mailed_at=func.now()).returning(*columns)).all()
@@ -34,9 +31,7 @@ def take_days(connection: Connection, account_id: str) -> Sequence[Row[Any]]:
 
 def take_budgets(connection: Connection, account_id: str) -> Sequence[Any]:
     """Mark notices of budgets as mailed and return them with their routes."""
-    new = (BudgetNotice.mailed_at.is_(None), BudgetNotice.created_at > func.now() - _LATEST)
-    mine = (BudgetNotice.budget_id == Budget.id, Budget.account_id == account_id)
-    taken = update(BudgetNotice).where(*mine, *new).values(mailed_at=func.now())
+    taken = update(BudgetNotice).where(*are_unmailed(account_id)).values(mailed_at=func.now())
     columns = (
         *(Budget.route, BudgetNotice.budget_id, BudgetNotice.month, BudgetNotice.threshold),
         *(BudgetNotice.amount_usd, BudgetNotice.spend_usd, BudgetNotice.forecast_usd),

@@ -29,7 +29,7 @@ from service.models.base import Base, OwnerKey
 from service.models.calls.account_audits import AccountCalls
 from service.models.calls.daily_spend import SpendDay, SpendRow, day_of, within_days
 from service.models.identity.accounts import Account
-from service.models.watching.budgets import Budget
+from service.models.watching.budgets import Budget, drop_unmailed
 
 _CHECK_EVERY: Final = timedelta(minutes=50)
 # Past days change by imports, whose burst is judged together.
@@ -124,9 +124,13 @@ def note_judged(connection: Connection, account_id: str, judged: Mapping[str, st
 
 
 def judge_again(connection: Connection, account_id: str) -> None:
-    """Have an account's days judged again that have other spend than they had."""
+    """Have an account's days judged again that have other spend than they had, and its budgets.
+
+    What no mail has said of a budget yet is forgotten: its month has the days of another zone.
+    """
     own = update(AccountWatch).where(AccountWatch.account_id == account_id)
-    connection.execute(own.values(judged_at=None))
+    connection.execute(own.values(judged_at=None, budgets_checked_at=None))
+    drop_unmailed(connection, account_id)
 
 
 def list_days_before(connection: Connection, account_id: str) -> Mapping[date, datetime | None]:

@@ -19,6 +19,7 @@ from service.models.calls.account_days import (
     AccountDays,
     find_days,
     find_days_in,
+    has_utc_days,
     list_zones_used,
 )
 from service.models.calls.spend import DAY, MAX_DAYS, Selection, sum_spend
@@ -75,7 +76,7 @@ def watch_days(connection: Connection, now: datetime) -> int:
                 last = _last_day(now, of)
                 news = (last - timedelta(days=_NEWS_DAYS - 1), last)
                 _judge_changed(connection, account_id, news, judged, before, of)
-                post_spend_mail(connection, account_id, now)
+                post_spend_mail(connection, account_id, now, of)
     return len(found)
 
 
@@ -95,7 +96,7 @@ def check_budgets(connection: Connection, now: datetime) -> int:
                 day, is_local = of.day(now), of.is_local
                 for state in list_states(connection, account_id, day, is_local=is_local):
                     _post_reached(connection, account_id, state, of)
-                post_spend_mail(connection, account_id, now)
+                post_spend_mail(connection, account_id, now, of)
     return len(account_ids)
 
 
@@ -196,7 +197,9 @@ def _add(connection: Connection, state: BudgetState, threshold: str) -> bool:
     return add_budget_notice(connection, row)
 
 
-def post_spend_mail(connection: Connection, account_id: str, now: datetime) -> str | None:
+def post_spend_mail(
+    connection: Connection, account_id: str, now: datetime, of: AccountDays
+) -> str | None:
     """Post the mail of today if there is news and the account wants it; return its ID.
 
     It names no route or model of a batch, because a leaked ingest key could write labels. Routes
@@ -209,6 +212,7 @@ def post_spend_mail(connection: Connection, account_id: str, now: datetime) -> s
     days, budgets = take_days(connection, account_id), take_budgets(connection, account_id)
     if not days and not budgets:
         return None
+    oldest = min([*(row.day for row in days), *(row.month for row in budgets)])
     newest: dict[tuple[str, date], Any] = {}  # notices of each budget and month
     for row in sorted(budgets, key=lambda row: (row.created_at, row.threshold != "forecast")):
         newest[(row.budget_id, row.month)] = row
@@ -218,7 +222,8 @@ def post_spend_mail(connection: Connection, account_id: str, now: datetime) -> s
         recipient=recipient,
         account_id=account_id,
         parameters={
-            "whose": find_days(connection, account_id).words,
+            "whose": of.words,
+            "has_utc_days": has_utc_days(connection, account_id, of.zone, (oldest, of.day(now))),
             "days": [_describe_day(row) for row in days],
             "budgets": [
                 {

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, func, select
 
-from service.models.base import utc_now
 from service.models.calls.account_days import (
     IN_UTC,
     AccountDays,
     find_days_in,
+    has_utc_days,
     list_zones_used,
 )
 from service.models.calls.account_findings import (
@@ -58,8 +58,8 @@ def post_weekly_digests(connection: Connection, now: datetime, limit: int = BATC
             if not claim_week(connection, account, ended_at):
                 continue
             of = find_days_in(connection, account.id, account.time_zone)
-            today, monday = of.day(now), AccountDays(account.time_zone).day(ended_at)
-            parameters = summarize_week(connection, account.id, monday, today, of)
+            monday = AccountDays(account.time_zone).day(ended_at)
+            parameters = summarize_week(connection, account.id, monday, now, of)
             if parameters is not None:
                 post_mail(
                     connection,
@@ -82,29 +82,31 @@ def _end_of_week(now: datetime, of: AccountDays) -> datetime:
 
 
 def summarize_week(
-    connection: Connection, account_id: str, monday: date, today: date, of: AccountDays = IN_UTC
+    connection: Connection, account_id: str, monday: date, now: datetime, of: AccountDays = IN_UTC
 ) -> dict[str, Any] | None:
     """Return what the mail says of the week before a Monday; None if nothing happened.
 
-    Budgets are as they are today. Dollars are strings.
+    Budgets are as they are now. Dollars are strings.
     """
-    is_local = of.is_local
+    is_local, today = of.is_local, of.day(now)
     week, before = (monday - _WEEK, monday - _DAY), (monday - 2 * _WEEK, monday - _WEEK - _DAY)
     spend, previous = (
         sum(sum_days(connection, account_id, days, is_local=is_local).values(), Decimal(0))
         for days in (week, before)
     )
+    oldest = min(before[0], today.replace(day=1))
     changes = _count_changes(connection, account_id, week, of)
     plan = sum_plan_usage(connection, account_id, week, is_local=is_local)
     if not spend and not plan.calls and not any(changes.values()):
         return None
     # Findings have UTC days, as their audits.
-    newest = find_last_day(connection, account_id, utc_now().date() if is_local else today)
+    newest = find_last_day(connection, account_id, IN_UTC.day(now))
     realized = measure_all_realized(connection, account_id, {}, (week, before), newest)
     return {
         "first": week[0].isoformat(),
         "last": week[1].isoformat(),
         "whose": of.words,
+        "has_utc_days": has_utc_days(connection, account_id, of.zone, (oldest, today)),
         "spend_usd": str(spend),
         "previous_usd": str(previous),
         "gap": find_gap(

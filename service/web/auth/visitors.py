@@ -65,7 +65,7 @@ def show_visitors(app: Flask) -> None:
     app.jinja_env.filters["moment"] = lambda value: moment(value, find_zone())
     app.jinja_env.globals.update(
         find_visitor=find_visitor,
-        has_utc_days=_has_utc_days,
+        has_utc_days=current_utc_days,
         may_see_admin=may_see_admin,
         money=_show_money,
         source_words=SOURCE_WORDS,
@@ -89,12 +89,12 @@ def current_days() -> AccountDays:
     return cast(AccountDays, g.account_days)
 
 
-def _has_utc_days(first: date, last: date) -> bool:
-    """Check whether a page's range has spend that is in UTC days alone, though others are not."""
-    days, found = current_days(), find_web_session()
-    if days.zone is None or found is None:
+def current_utc_days(first: date, last: date) -> bool:
+    """Check whether a range of the visitor has spend in UTC days alone, though others are not."""
+    found = find_web_session()
+    if found is None:
         return False
-    return has_utc_days(get_connection(), found.account_id, days.zone, (first, last))
+    return has_utc_days(get_connection(), found.account_id, current_days().zone, (first, last))
 
 
 def _show_money(name: str, amount: Decimal, of: str = "", period: Any = "") -> Markup:

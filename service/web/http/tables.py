@@ -10,6 +10,7 @@ the turns of others, who wait for one.
 """
 
 import hashlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -91,7 +92,7 @@ def send_table(table: Table) -> Response:
     if is_csv:
         etag = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
         file.seek(0)
-    whose = table.zone.lower().replace("/", "-").replace("_", "-")
+    whose = re.sub("[^a-z0-9]+", "-", table.zone.lower())
     response = send_file(
         file,
         mimetype="text/csv" if is_csv else XLSX,

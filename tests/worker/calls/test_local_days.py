@@ -234,7 +234,7 @@ def check_mails(
     today = of.today()
     monday = today - _DAY * today.weekday()
     with engine.connect() as connection:
-        week = summarize_week(connection, account_id, monday, today, of)
+        week = summarize_week(connection, account_id, monday, utc_now(), of)
         assert week is not None
         total = sum(
             (usd for day, usd in sums.items() if monday - 7 * _DAY <= day < monday), Decimal(0)
@@ -389,7 +389,20 @@ def test_purged_calls_keep_the_days_of_their_zone_and_else_have_utc_days(
     note = "Spend without stored calls is by UTC day."
     assert note in get(browser, "/spend?days=90")
     assert note not in get(browser, "/spend?days=7")
+    check_downloads(browser, others)
     check_summaries(engine)
+
+
+def check_downloads(browser: Browser, zone: str) -> None:
+    """The name and the head of a table say which days aren't those of the zone."""
+    name = f"tallystick-spend-{zone.lower().replace('/', '-').replace('_', '-')}"
+    rest = "-utc-without-stored-calls"
+    for days, of, more in ((90, f"{zone}; UTC without stored calls", rest), (7, zone, "")):
+        for ending in ("csv", "xlsx"):
+            with browser.client.get(f"/spend.{ending}?daily=1&days={days}") as answer:
+                assert answer.headers["Content-Disposition"].endswith(f"={name}{more}.{ending}")
+                if ending == "csv":
+                    assert answer.text.startswith(f"\ufeffday ({of}),route,")
 
 
 def has_hint(browser: Browser) -> bool:
@@ -420,6 +433,11 @@ def test_spend_that_only_providers_report_is_by_utc_day(
     publish_records([new.record(1)])
     assert days_of(engine, account_id) == AccountDays(zone)
     assert "Spend without stored calls is by UTC day." in get(browser, "/spend?days=7")
+    monday = (now - _DAY * now.weekday()).date() + 7 * _DAY
+    with engine.connect() as connection:
+        week = summarize_week(connection, account_id, monday, now, AccountDays(zone))
+    assert week is not None
+    assert week["has_utc_days"]
 
 
 def test_the_dashboard_waits_for_calls_by_the_days_that_it_shows(

@@ -224,7 +224,7 @@ def _mails(engine: Engine, config: Config, account_id: str) -> str:
     today = now.date()
     with engine.begin() as connection:
         weeks = [
-            str(summarize_week(connection, account_id, today - timedelta(days=back), today))
+            str(summarize_week(connection, account_id, today - timedelta(days=back), utc_now()))
             for back in (-1, 0, 7)
         ]
     with engine.connect() as connection:

@@ -107,7 +107,7 @@ def figures(engine: Engine, account_id: str, now: datetime) -> dict[str, Any]:
             "month": look_at_month(month, today),
             "last_day": newest,
             "realized": measure_all_realized(session, account_id, {}, periods, newest),
-            "week": summarize_week(session.connection(), account_id, monday, today),
+            "week": summarize_week(session.connection(), account_id, monday, now),
             "traffic": session.execute(traffic.where(TrafficRow.account_id == account_id)).all(),
         }
 

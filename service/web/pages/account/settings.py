@@ -22,6 +22,7 @@ from service.models.identity.sign_in import (
 from service.models.imports.span_notices import find_recent_spans
 from service.models.mail.report_mails import MAILS_A_DAY, choose_report_mails
 from service.models.operations.stored_data import find_stored_data
+from service.models.watching.watches import judge_again
 from service.operations.maintenance.account_deletion import erase_account
 from service.web.auth import web_sessions
 from service.web.auth.browsers import describe_browser
@@ -97,6 +98,8 @@ def save_profile() -> Response:
     account.name = read_label(request.form, "name")
     before, account.time_zone = account.time_zone, None if zone == UTC_NAME else zone
     has_changed = account.time_zone != before
+    if has_changed:
+        judge_again(get_session().connection(), account.id)
     get_session().commit()
     if has_changed:  # the sweeper would notice, too, but later
         current_queues().enqueue_compaction(current_caller().account_id)

@@ -25,7 +25,12 @@ from service.models.operations.saved_views import list_views
 from service.reports.csv_table import BYTE_ORDER_MARK
 from service.reports.focus import V1_2, VERSIONS
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import PrivatePages, current_days, require_visitor
+from service.web.auth.visitors import (
+    PrivatePages,
+    current_days,
+    current_utc_days,
+    require_visitor,
+)
 from service.web.http.current import current_config, get_connection
 from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv, answer_spend_xlsx
 from service.web.pages.spend.charts import UNNAMED, Days, chart_spend, read_days
@@ -102,8 +107,9 @@ def show() -> str:
 @require_visitor
 def csv() -> Response:
     """Download all rows of the table or, with `daily`, of each day."""
+    wanted = _downloaded()
     return answer_spend_csv(
-        current_caller().account_id, _downloaded(), mark=BYTE_ORDER_MARK, zone=current_days().name
+        current_caller().account_id, wanted, mark=BYTE_ORDER_MARK, zone=_name_zone(wanted)
     )
 
 
@@ -123,7 +129,8 @@ def focus() -> Response:
 @require_visitor
 def xlsx() -> Response:
     """Download the same as a workbook."""
-    return answer_spend_xlsx(current_caller().account_id, _downloaded(), zone=current_days().name)
+    wanted = _downloaded()
+    return answer_spend_xlsx(current_caller().account_id, wanted, zone=_name_zone(wanted))
 
 
 def read_groups(query: Query, ranking: Spend) -> tuple[Table, Spend]:
@@ -147,6 +154,12 @@ def _downloaded() -> Selection:
     keys = (DAY, query.group) if "daily" in request.args else (query.group,)
     search = read_search(request.args)
     return replace(query.selection, keys=keys, search=search, before=None)
+
+
+def _name_zone(wanted: Selection) -> str:
+    """Return whose the days of a download are, for its name and the head of its days."""
+    rest = "; UTC without stored calls" if current_utc_days(wanted.first, wanted.last) else ""
+    return f"{current_days().name}{rest}"
 
 
 def _query() -> Query:

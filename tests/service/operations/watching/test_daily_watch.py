@@ -228,6 +228,60 @@ def test_a_budget_has_the_month_of_the_zone(watched: Watched) -> None:
     ]
 
 
+def test_a_mail_says_which_spend_is_by_utc_day(watched: Watched, config: Config) -> None:
+    zone, rest = "Pacific/Auckland", "Spend without stored calls is by UTC day."
+    watched.budget("100")
+    for usd, has_utc_days in (("60", False), ("30", True)):
+        watched.spend(spend_line(TODAY, usd))
+        with watched.sessions() as session:
+            session.execute(update(Account).values(time_zone=zone))
+            session.execute(update(CallFile).values(priced_with=f"1|2|{zone}"))
+            session.execute(delete(Mail))
+            if has_utc_days:
+                reported = {"replaced_at": NOW, "purged_at": NOW, "last_day": TODAY}
+                session.execute(update(CallFile).values(priced_with=None, **reported))
+                session.commit()
+                watched.spend(spend_line(TODAY, "0"))
+                live = CallFile.replaced_at.is_(None)
+                session.execute(update(CallFile).where(live).values(priced_with=f"1|2|{zone}"))
+            session.commit()
+        watched.check()
+        [mail] = watched.mails()
+        body = " ".join(_text(config, mail)[1].split())
+        assert "Days and months are in Auckland time. " in body
+        assert (rest in body) is has_utc_days
+        html = compose(config, mail).get_body(("html",))
+        assert html is not None
+        assert (rest in html.get_content()) is has_utc_days
+
+
+def test_a_budget_that_waits_for_its_mail_is_checked_again_in_another_zone(
+    watched: Watched, config: Config
+) -> None:
+    """The day's mail is gone when 80% are reached. By the next, the account has another zone."""
+    zone, first = "Pacific/Auckland", TODAY.replace(day=1)
+    watched.budget("100")
+    watched.spend(spend_line(RECENTLY, "60"))
+    watched.check()
+    watched.spend(spend_line(first - timedelta(days=1), "25", day_shift=1))
+    watched.spend(spend_line(RECENTLY, "20"))
+    watched.check()
+    assert len(watched.mails()) == 1
+    with watched.sessions() as session:
+        session.execute(update(Account).values(time_zone=zone))
+        session.execute(update(CallFile).values(priced_with=f"1|2|{zone}"))
+        judge_again(session.connection(), watched.account_id)
+        session.commit()
+    watched.check(NEXT_DAY)
+    body = _text(config, watched.mails()[-1])[1]
+    assert "$105.00 of $100.00 spent (105%)" in body
+    assert "$80.00" not in body
+    assert "Days and months are in Auckland time." in body
+    # What a webhook has had is not sent again.
+    found = [notice["threshold"] for notice in watched.notices(BUDGET_REACHED)]
+    assert len(found) == len(set(found))
+
+
 def _unusual_days(watched: Watched) -> list[date]:
     with watched.sessions() as session:
         return list(session.scalars(select(UnusualDay.day).order_by(UnusualDay.day)))

@@ -6,12 +6,12 @@ from decimal import Decimal
 from html import unescape
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 from sqlalchemy.orm import Session, sessionmaker
 
 import detectors
 from detectors.contract import SpendByRoute
-from service.models import Account, Audit, FindingSaving, ReportRow
+from service.models import Account, Audit, CallFile, FindingSaving, ReportRow
 from service.models.base import utc_now
 from tests.service.support.browser import Browser
 from tests.service.support.documents import make_finding, make_report
@@ -60,7 +60,9 @@ def test_periods_are_compared_by_route_and_model_largest_change_first(
     ]
     assert _rows(page, "models")[0][0] == "gpt-5.5 openai"
     assert '<a href="/route?route=search">' in page
-    assert "Mar 1, 2026 to Mar 28, 2026, compared with Feb 1, 2026 to Feb 28, 2026" in page
+    assert (
+        "Mar 1, 2026 to Mar 28, 2026, compared with Feb 1, 2026 to Feb 28, 2026 (UTC)</h2>" in page
+    )
     assert "−21.7%" in page
 
 
@@ -130,6 +132,24 @@ def _add_audit(
     session.add(ReportRow(audit_id=audit.id, document=document))
     session.commit()
     return audit.id
+
+
+def test_audits_are_compared_by_utc_and_periods_by_the_time_zone(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    now = utc_now()
+    before, after = (
+        _add_audit(db_session, account_id, "40", now - timedelta(days=back)) for back in (1, 0)
+    )
+    db_session.execute(update(Account).values(time_zone="Europe/Berlin"))
+    db_session.commit()
+    page = ada.get(f"/compare?before={before}&after={after}")
+    assert " (UTC)</h2>" in page
+    assert "Berlin time" not in page
+    add_spend(db_session, account_id, spend_line(today()))
+    db_session.execute(update(CallFile).values(priced_with="1|2|Europe/Berlin"))
+    db_session.commit()
+    assert " (Berlin time)</h2>" in ada.get("/compare")
 
 
 def test_an_audit_is_compared_with_the_one_before_it(
