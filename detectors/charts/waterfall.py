@@ -9,13 +9,11 @@ from detectors.charts.bars import BAR, ROW, label_row, share
 from detectors.charts.chart import (
     FAINT,
     LOSS,
-    PAPER,
     SERIES,
     WIDTH,
     Chart,
     Drawing,
     box,
-    hatching,
     vertical,
 )
 from detectors.contract import Report
@@ -57,7 +55,6 @@ def savings_waterfall(report: Report) -> Chart:
             drawing.fill(box(*bar), "s0", SERIES[0])
         else:
             drawing.fill(box(*bar), "loss", LOSS)
-            drawing.rule(hatching([bar], 1), "paper", PAPER)
         if index + 1 < len(steps):
             # A line from the end of this bar to the start of the next.
             edge = step.high if step.alone is None else step.low

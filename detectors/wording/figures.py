@@ -188,7 +188,9 @@ def latency(milliseconds: float) -> str:
     """Format a latency with two digits: 820 ms, 3.4 s, 75 s, 12 min."""
     for limit, size, unit in ((995, 1, "ms"), (119_500, 1_000, "s")):
         if milliseconds < limit:
-            return f"{float(f'{milliseconds / size:.2g}'):g} {unit}"
+            rounded = float(f"{milliseconds / size:.2g}")
+            digits = ".1f" if unit == "s" and rounded < 10 else "g"
+            return f"{rounded:{digits}} {unit}"
     return f"{milliseconds / 60_000:,.0f} min"
 
 

@@ -58,9 +58,14 @@ def impact_alone(finding: Finding) -> str:
 
 
 def impact_range(finding: Finding) -> str:
-    """Return the range of the potential savings; "" where it is unknown or a single amount."""
+    """Return the range of the potential savings; "" where it is unknown or a single amount.
+
+    That of a condition begins with nothing, which its "up to" says already.
+    """
     low, high = finding.impact_low, finding.impact_high
     if low is None or high is None or not is_priced(finding):
+        return ""
+    if finding.confidence == CONDITIONAL and not low:
         return ""
     ends, unit = (whole_usd(low), whole_usd(high)), "/month" if finding.is_monthly else ""
     return "" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}{unit}"

@@ -21,6 +21,13 @@ _WIDER: Final = """() => {
     .map((one) => `${one.nodeName}.${one.className} ends at ${one.getBoundingClientRect().right}`);
 }"""
 
+# Of a long title, a table shows the beginning.
+_SPILLED: Final = """() => [...document.querySelectorAll("td, th, .figures dd")]
+  .filter((one) => one.scrollWidth > one.clientWidth + 1 && one.checkVisibility()
+    && !(one.matches("td") && getComputedStyle(one).textOverflow == "ellipsis"))
+  .map((one) => `${one.textContent.trim().slice(0, 40)}: ${one.scrollWidth} of ${one.clientWidth}`)
+"""
+
 # A file of the browser's cache counts as the first time that it was loaded.
 _WEIGHT: Final = """() => {
   const all = ["navigation", "resource"].flatMap((kind) => performance.getEntriesByType(kind));
@@ -75,6 +82,12 @@ def shifts(window: Window) -> list[str]:
         window.page.reload(wait_until="networkidle")
         moved = window.page.evaluate("() => window.shifts")
     return [f"moved: {one}" for one in moved]
+
+
+def spilled(window: Window) -> list[str]:
+    """Cells whose content is wider than their column, so that it is cut or covers the next."""
+    found: list[str] = window.page.evaluate(_SPILLED)
+    return found
 
 
 def overflow(window: Window) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.chromium import SCHEMES, WIDTHS, Look, Window, in_turn
-from tests.browser.measures import axe_violations, overflow, shifts, thin, too_heavy
+from tests.browser.measures import axe_violations, overflow, shifts, spilled, thin, too_heavy
 from tests.browser.pages import EXAMPLES, OTHERS, PAGES, TEMPLATES, Example, opened_for
 from tests.browser.site import Site, list_routes
 from tests.browser.windows import Windows
@@ -68,3 +68,16 @@ def _look_at(window: Window, example: Example, look: Look) -> list[str]:
 
 def _shoot(window: Window, example: Example, look: Look) -> None:
     window.shoot(f"{example.name}-{look[0]}-{look[1]}")
+
+
+# Between a phone's cards and a desk's columns: with the rail beside the page and without it.
+@pytest.mark.stress
+@pytest.mark.parametrize("width", [720, 1000])
+def test_no_cell_is_wider_than_its_column_on_a_tablet(windows: Windows, width: int) -> None:
+    wrong = {}
+    for example in TEMPLATES:
+        window = windows.show(example)
+        window.page.set_viewport_size({"width": width, "height": 900})
+        if found := [*spilled(window), *overflow(window)]:
+            wrong[example.name] = found
+    assert wrong == {}
