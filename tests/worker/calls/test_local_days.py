@@ -402,7 +402,7 @@ def check_downloads(browser: Browser, zone: str) -> None:
             with browser.client.get(f"/spend.{ending}?daily=1&days={days}") as answer:
                 assert answer.headers["Content-Disposition"].endswith(f"={name}{more}.{ending}")
                 if ending == "csv":
-                    assert answer.text.startswith(f"\ufeffday ({of}),route,")
+                    assert answer.get_data(as_text=True).startswith(f"\ufeffday ({of}),route,")
 
 
 def has_hint(browser: Browser) -> bool:
