@@ -24,6 +24,7 @@ def upgrade() -> None:
             "accounts",
             ["time_zone"],
             postgresql_where=sa.text("time_zone IS NOT NULL"),
+            if_not_exists=True,
             postgresql_concurrently=True,
         )
 
