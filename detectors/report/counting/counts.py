@@ -102,16 +102,10 @@ def count_calls(calls: Calls, keys: Sequence[str] = ()) -> Queries:
     `keys` has the column that numbers the logs if there are several.
     """
     names = calls.collect_schema().names()
-    # Each second with a call is marked as a bit: parts may have calls in the same second. In a log
-    # in time order, most calls are of the second of the call before.
-    second = pl.col("second")
-    is_same = [pl.col(name) == pl.col(name).shift(1) for name in (*keys, "second")]
+    # Each second with a call is marked as a bit: parts may have calls in the same second.
+    second = pl.col("at_us") // _SECOND_US
     bit = pl.lit(2, pl.UInt64).pow((second % _WORD).cast(pl.UInt32))
-    marked = (
-        calls.select(*keys, (pl.col("at_us") // _SECOND_US).alias("second"))
-        .filter(~pl.all_horizontal(is_same).fill_null(value=False))
-        .select(*keys, (second // _WORD).alias("word"), bit.alias("bits"))
-    )
+    marked = calls.select(*keys, (second // _WORD).alias("word"), bit.alias("bits"))
     seconds = marked.group_by(*keys, "word").agg(pl.col("bits").bitwise_or())
     tables = {DAYS: _count_days(calls, names, keys), SECONDS: seconds}
     tokens = (pl.col("prompt_tokens") + pl.col("completion_tokens")).alias("tokens")
