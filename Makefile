@@ -58,7 +58,7 @@ demo: $(SERVICE) ## Audit the sample log with the real service; ONCE=1 stops aft
 	@$(BIN)/tallystick demo $(if $(ONCE),--once)
 
 # Four processes on two processors, because some tests mostly wait.
-# Tests that share a server share a process, the long groups first (tests/groups.py).
+# Tests that share a server share a process, the long groups first (tests/groups.toml).
 # The tests start beside the types, which take one processor half a minute longer than the other
 # checks take the other; what is wrong with them is printed last. The wording and the locks of
 # migrations are among the checks.
