@@ -10,7 +10,9 @@ from xdist.scheduler import LoadScopeScheduling
 _SHARED: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 _STARTS_PROCESSES: Final = frozenset(_SHARED["starts_processes"])
 _SLOW_PATHS: Final = tuple(_SHARED["slow"])
-_GROUPS: Final = {name: tuple(paths) for name, paths in _SHARED["groups"].items()}
+_GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    name: tuple(paths) for name, paths in _SHARED["groups"].items()
+}
 _SPARK: Final = "spark"
 # The cases of the detectors on engines other than Polars.
 _OTHER_ENGINES: Final = ("[pandas-", "[duckdb-")

@@ -8,7 +8,7 @@ from service.models.notices.targets import SLACK, WEBHOOK
 from service.notices import addresses
 from service.notices.addresses import PrivateTargetError, is_public, resolve
 from service.notices.urls import InvalidTargetError, check_target, parse_url
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.notice_receiver import resolving
 
 PUBLIC = (
@@ -18,51 +18,7 @@ PUBLIC = (
     "::ffff:1.1.1.1",
     "64:ff9b::101:101",  # NAT64 of 1.1.1.1
 )
-PRIVATE = (
-    "0.0.0.0",
-    "10.1.2.3",
-    "100.64.0.1",
-    "100.100.100.200",  # metadata at Alibaba
-    "127.0.0.1",
-    "127.255.255.254",
-    "168.63.129.16",  # metadata at Azure
-    "169.254.169.254",  # metadata elsewhere
-    "172.16.0.1",
-    "172.31.255.255",
-    "192.0.0.192",  # metadata at Oracle
-    "192.0.2.1",
-    "192.88.99.1",
-    "192.168.1.1",
-    "198.19.0.1",
-    "198.51.100.1",
-    "203.0.113.1",
-    "224.0.0.1",
-    "239.255.255.250",
-    "240.0.0.1",
-    "255.255.255.255",
-    "::",
-    "::1",
-    "::127.0.0.1",
-    "::ffff:127.0.0.1",
-    "::ffff:10.0.0.1",
-    "64:ff9b::7f00:1",
-    "64:ff9b::a9fe:a9fe",
-    "64:ff9b:1::7f00:1",
-    "100::1",
-    "2001::1",
-    "2001:db8::1",
-    "2002:7f00:1::",
-    "2002:a00:1::1",
-    "3fff::1",
-    "5f00::1",
-    "fc00::1",
-    "fd00:ec2::254",  # metadata at Amazon
-    "fe80::1",
-    "fe80::1%lo",
-    "fec0::1",
-    "ff02::1",
-    "not an address",
-)
+PRIVATE = tuple(data_of(__file__)["private"])
 
 
 @each_case("address", PUBLIC)
