@@ -23,6 +23,7 @@ import detectors
 from detectors import Report, cli, frames, threads
 from detectors.cli import console, reports
 from detectors.errors import ContractError
+from tests.cases import each_case
 from tests.detectors.reports import make_finding, make_report
 from tests.worker.support.promises import sampled
 
@@ -278,7 +279,7 @@ HEADER = "ts,provider,model,prompt_tokens,completion_tokens"
 GOOD, BAD = "2026-10-06,openai,gpt-4.1,10,10", "2026-10-06,openai,gpt-4.1,10,-1"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "expected"),
     [
         ("", "We couldn't read this file: use OpenAI-style JSON Lines"),
