@@ -21,8 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.running import child, print_machine
+from detectors.frames.parts import ONE_PART_CALLS
 from detectors.frames.usage_log import CALLS
 from detectors.report.account import write_calls
+from detectors.report.account.call_files import MANY_CALLS
 
 SIZES: Final = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 DAYS: Final = 30
@@ -41,10 +43,10 @@ _AUDIT: Final = """
 import resource, sys, time
 from datetime import UTC, datetime
 from pathlib import Path
-import detectors
+from detectors import PriceBook  # before Polars, whose memory it sets
 from detectors.contract import CallWindow
 from detectors.report.account import Terms, audit_window
-terms = Terms.of(detectors.PriceBook(), "", {})
+terms = Terms.of(PriceBook(), "", {})
 window = CallWindow(days=40, now=datetime(2027, 1, 1, tzinfo=UTC))
 began = time.perf_counter()
 audited = audit_window(sorted(Path(sys.argv[1]).iterdir()), window, terms)
@@ -83,11 +85,18 @@ def measure(sizes: Iterable[int], equal_routes: int | None) -> Iterator[tuple[st
 
 
 def write_files(folder: Path, calls: int, equal_routes: int | None) -> None:
-    """Write a file for each day, or for each thousand calls of few."""
-    files = max(min(DAYS, calls // 1_000), 1)
-    for day in range(files):
-        with (folder / f"{day:02}.parquet").open("wb") as file:
-            write_calls(calls_of_day(day, calls // files, equal_routes), file)
+    """Write a file for each day, or for each thousand calls of few.
+
+    Days share a file where calls that are audited in parts would be too few for order of bucket:
+    such files stay in memory, which would compare two ways and not two sizes.
+    """
+    days = max(min(DAYS, calls // 1_000), 1)
+    daily = calls // days
+    together = -(-MANY_CALLS // daily) if calls > ONE_PART_CALLS else 1
+    for first in range(0, days, together):
+        own = range(first, min(first + together, days))
+        with (folder / f"{first:02}.parquet").open("wb") as file:
+            write_calls(pl.concat(calls_of_day(day, daily, equal_routes) for day in own), file)
 
 
 def calls_of_day(day: int, calls: int, equal_routes: int | None) -> pl.DataFrame:
