@@ -32,7 +32,7 @@ if "-" not in me:
 
 @pytest.fixture
 def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
-    started = Supervisor(tmp_path / "supervisor.log")
+    started = Supervisor(tmp_path)
     yield started
     started.close()
 
@@ -43,7 +43,6 @@ def print_lines(folder: Path, name: str, lines: int, size: int, helpers: int) ->
         name=name,
         command=(sys.executable, "-c", _PRINT, *arguments),
         folder=str(folder),
-        log_file=str(folder / f"{name}.log"),
         environment={},
     )
 
@@ -98,7 +97,6 @@ def test_programs_print_while_another_one_takes_long_to_stop(
         name="stubborn",
         command=(sys.executable, "-c", _STUBBORN),
         folder=str(tmp_path),
-        log_file=str(tmp_path / "stubborn.log"),
         environment={},
         stop_seconds=20.0,
     )

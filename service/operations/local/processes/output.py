@@ -15,50 +15,42 @@ OLDER_LOGS: Final = 9
 _PIPE_BYTES: Final = 1024 * 1024
 
 
-class LogFile:
+class LogFile(RotatingFileHandler):
     """A log that is renamed to `.1` once it is too long, and deleted after `OLDER_LOGS` renames."""
 
     def __init__(self, path: Path) -> None:
-        self._handler = RotatingFileHandler(
+        super().__init__(
             path, maxBytes=LONGEST_LOG_BYTES, backupCount=OLDER_LOGS, encoding="utf-8", delay=True
         )
 
     def write(self, lines: str) -> None:
         """Write lines, which stay in one file."""
-        self._handler.emit(logging.makeLogRecord({"msg": lines}))
+        self.emit(logging.makeLogRecord({"msg": lines}))
 
 
-class Output:
-    """A pipe that a program and all processes that it starts write to, and the log behind it.
+class Output(LogFile):
+    """The log of a program, and the pipe to it that its processes write to.
 
     The pipe stays open when the program restarts: a process that outlives it can still write.
     """
 
-    def __init__(self, log_file: Path) -> None:
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
         self.reader, self.writer = os.pipe()
         os.set_blocking(self.reader, False)
         if hasattr(fcntl, "F_SETPIPE_SZ"):  # only Linux has it, and the user may have no room left
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self.writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        self._log = LogFile(log_file)
         self._unfinished = b""
 
-    def save(self) -> None:
-        """Write the lines that are complete."""
+    def save(self, *, is_over: bool = False) -> None:
+        """Write the complete lines; also the last one if its process `is_over`."""
         printed = self._unfinished
         with contextlib.suppress(BlockingIOError):
             printed += os.read(self.reader, _PIPE_BYTES)
-        lines, newline, self._unfinished = printed.rpartition(b"\n")
+        lines, newline, rest = printed.rpartition(b"\n")
+        if rest and (is_over or len(rest) > _PIPE_BYTES):  # an endless line is written in parts
+            lines, newline, rest = printed, b"\n", b""
         if newline:
-            self._write(lines)
-        if len(self._unfinished) > _PIPE_BYTES:  # an endless line is written in parts
-            self.finish()
-
-    def finish(self) -> None:
-        """Write what remains of a line whose process has exited."""
-        if self._unfinished:
-            self._write(self._unfinished)
-            self._unfinished = b""
-
-    def _write(self, lines: bytes) -> None:
-        self._log.write(lines.decode(errors="backslashreplace"))
+            self.write(lines.decode(errors="backslashreplace"))
+        self._unfinished = rest
