@@ -108,7 +108,6 @@ class Stack(EmbeddedServers):
         self._at_stop.callback(close, sockets)
         user: struct_passwd | None = None
         if os.geteuid() == 0:
-            self._make_folder()
             user, self.notices = choose_user(self.data_dir, allow_root=self._allow_root)
         descriptors = tuple(each.fileno() for each in sockets)
         self._start_servers(descriptors, user)

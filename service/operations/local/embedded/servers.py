@@ -57,6 +57,10 @@ class EmbeddedServers:
         """
         self.notices = ()
         try:
+            if not self.data_dir.exists():
+                self.data_dir.mkdir(parents=True)
+                # The servers' user may have to pass through, whatever the umask.
+                self.data_dir.chmod(0o711)
             self._start()
         except BaseException as error:
             self.stop()
@@ -71,7 +75,6 @@ class EmbeddedServers:
         self, kept_open: tuple[int, ...] = (), programs_user: struct_passwd | None = None
     ) -> None:
         """Start the servers for another user too; the supervisor keeps file descriptors open."""
-        self._make_folder()
         (self.data_dir / "log").mkdir(mode=0o700, exist_ok=True)
         lock = lock_folder(self.data_dir)
         self._at_stop.callback(unlock_folder, lock)
@@ -104,13 +107,6 @@ class EmbeddedServers:
     def log_file(self, name: str) -> Path:
         """Return the log file of a program."""
         return self.data_dir / "log" / f"{name}.log"
-
-    def _make_folder(self) -> None:
-        """Create the data folder unless it exists."""
-        if not self.data_dir.exists():
-            self.data_dir.mkdir(parents=True)
-            # The servers' user may have to pass through, whatever the umask.
-            self.data_dir.chmod(0o711)
 
     def _wait_for(self, name: str, answers: Callable[[], bool], most_crashes: int = 5) -> None:
         """Wait until a program answers; give up after a minute, or if it crashes that often."""

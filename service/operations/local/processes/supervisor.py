@@ -8,6 +8,8 @@ small and single-threaded, because it has to outlive everything else.
 
 import contextlib
 import ctypes
+import fcntl
+import logging
 import os
 import select
 import signal
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from logging.handlers import RotatingFileHandler
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
@@ -23,7 +26,6 @@ from typing import Any, Final
 import psutil
 
 from service.operations.local.processes.handle import Program, Status, run_as
-from service.operations.local.processes.output import LogFile, Output
 from service.operations.local.processes.probing import Prober
 
 POLL_SECONDS: Final = 0.1
@@ -33,6 +35,12 @@ FIRST_BACKOFF_SECONDS: Final = 0.1
 # After running this long, a program counts as healthy and its next crash restarts the backoff.
 HEALTHY_SECONDS: Final = 30.0
 
+LONGEST_LOG_BYTES: Final = 10_000_000
+OLDER_LOGS: Final = 9
+# Room for what is printed while the supervisor does something else. When there is none, a write of
+# more than 4,096 bytes may be mixed with those of other processes.
+_PIPE_BYTES: Final = 1024 * 1024
+
 # Errors that keep a program from starting: files, system limits, the change of user.
 START_ERRORS: Final = (OSError, subprocess.SubprocessError)
 
@@ -41,6 +49,47 @@ START_ERRORS: Final = (OSError, subprocess.SubprocessError)
 _prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
+
+
+class LogFile(RotatingFileHandler):
+    """A log that is renamed to `.1` once it is too long, and deleted after `OLDER_LOGS` renames."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            path, maxBytes=LONGEST_LOG_BYTES, backupCount=OLDER_LOGS, encoding="utf-8", delay=True
+        )
+
+    def write(self, lines: str) -> None:
+        """Write lines, which stay in one file."""
+        self.emit(logging.makeLogRecord({"msg": lines}))
+
+
+class Output(LogFile):
+    """The log of a program, and the pipe to it that its processes write to.
+
+    The pipe stays open when the program restarts: a process that outlives it can still write.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.reader, self.writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        if hasattr(fcntl, "F_SETPIPE_SZ"):  # only Linux has it, and the user may have no room left
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(self.writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._unfinished = b""
+
+    def save(self, *, is_over: bool = False) -> None:
+        """Write the complete lines; also the last one if its process `is_over`."""
+        printed = self._unfinished
+        with contextlib.suppress(BlockingIOError):
+            printed += os.read(self.reader, _PIPE_BYTES)
+        lines, newline, rest = printed.rpartition(b"\n")
+        if rest and (is_over or len(rest) > _PIPE_BYTES):  # an endless line is written in parts
+            lines, newline, rest = printed, b"\n", b""
+        if newline:
+            self.write(lines.decode(errors="backslashreplace"))
+        self._unfinished = rest
 
 
 class Child:
