@@ -86,9 +86,11 @@ def stop_leftovers(folder: Path, user: struct_passwd | None) -> None:
     user_id, leftovers = user.pw_uid if user else os.geteuid(), []
     for process in psutil.process_iter(["cmdline", "cwd", "name", "uids"]):
         found = process.info
-        used = {Path(word).parent for word in (*(found["cmdline"] or ()), found["cwd"] or "")}
-        is_ours = found["uids"] and found["uids"].real == user_id
-        if is_ours and found["name"] in _SERVERS and folder in used:
+        if found["name"] not in _SERVERS or not found["uids"] or found["uids"].real != user_id:
+            continue
+        if folder in (
+            Path(word).parent for word in (*(found["cmdline"] or ()), found["cwd"] or "")
+        ):
             leftovers.append(process)
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(SIGINT)  # for PostgreSQL, the "fast" shutdown

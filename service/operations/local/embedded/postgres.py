@@ -101,7 +101,7 @@ def program(placement: Placement) -> Program:
         name=NAME,
         command=(str(placement.binaries.postgres / "bin/postgres"), "-D", str(folder), *options),
         folder=str(placement.folder),
-        environment=_ENVIRONMENT | _outdo_predecessor(placement),
+        environment=_ENVIRONMENT | _name_predecessor(placement),
         user=placement.user,
         stop_signal=signal.SIGINT,  # "fast" shutdown: disconnects sessions without losing data
         stop_seconds=20.0,
@@ -116,12 +116,12 @@ def program(placement: Placement) -> Program:
     )
 
 
-def _outdo_predecessor(placement: Placement) -> dict[str, str]:
+def _name_predecessor(placement: Placement) -> dict[str, str]:
     """Return settings with which PostgreSQL starts after its predecessor was killed.
 
-    It refuses to start while the process IDs in its files are in use, even by another program. That
-    of its grandparent it accepts. Without the first file, it wouldn't notice sessions of its
-    predecessor that are still running.
+    It refuses to start while the process IDs in its files are in use, even by another program, but
+    ignores that of its grandparent. `postmaster.pid` stays: without it, PostgreSQL wouldn't notice
+    sessions of its predecessor that are still running.
     """
     (placement.sockets / f"{_SOCKET_NAME}.lock").unlink(missing_ok=True)
     pid_file = placement.folder / NAME / "postmaster.pid"
