@@ -57,17 +57,16 @@ install: $(SERVICE) ## Install what a server needs, with the hashes of the lock,
 demo: $(SERVICE) ## Audit the sample log with the real service; ONCE=1 stops after the report
 	@$(BIN)/tallystick demo $(if $(ONCE),--once)
 
-# Four processes on two processors, because some tests mostly wait.
-# Tests that share a server share a process, the long groups first (tests/groups.py).
+# Six processes on two processors, because many tests mostly wait.
+# Tests that share a server share a process, the long groups first (tests/groups.toml).
 # The tests start beside the types, which take one processor half a minute longer than the other
 # checks take the other; what is wrong with them is printed last. The wording and the locks of
-# migrations are among the checks.
+# migrations are among the tests.
 test: $(DEV) ## Run the checks and the whole suite; list skipped tests and the 30 slowest
 	@found=$$(mktemp); trap 'rm -f $$found' EXIT; \
 	$(BIN)/mypy > $$found 2>&1 & types=$$!; \
 	$(CHECKS) && \
-	  $(MEMORY) $(BIN)/python -m pytest -m "not stress" -n 4 --no-loadscope-reorder --durations=30 \
-	    $(addprefix --ignore=,$(CHECKED_BY_TESTS)); \
+	  $(MEMORY) $(BIN)/python -m pytest -m "not stress" -n 6 --no-loadscope-reorder --durations=30; \
 	others=$$?; wait $$types; checked=$$?; echo "mypy:"; cat $$found; \
 	[ $$others = 0 ] && [ $$checked = 0 ]
 
@@ -78,7 +77,7 @@ test-fast: $(DEV) ## Run the fast tests
 CHECKED_BY_TESTS := tests/meta/test_words.py tests/meta/test_migration_locks.py
 CHECKS := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
 	$(MAKE) --no-print-directory $(COMPILED) && \
-	$(MAKE) --no-print-directory usage-drift && $(BIN)/python -m pytest -q $(CHECKED_BY_TESTS)
+	$(MAKE) --no-print-directory usage-drift
 
 # Collecting all tests compiles them once, before several processes would each compile them.
 $(COMPILED): $(shell find tests -name '*.py') | $(BIN)/python
@@ -87,7 +86,7 @@ $(COMPILED): $(shell find tests -name '*.py') | $(BIN)/python
 
 check: $(DEV) ## Check style, types, imports between packages, wording, locks of migrations, deploy/
 	@$(BIN)/mypy & types=$$!; \
-	$(CHECKS) && $(BIN)/python -m pytest -q -m "not stress" tests/deploy; \
+	$(CHECKS) && $(BIN)/python -m pytest -q -m "not stress" $(CHECKED_BY_TESTS) tests/deploy; \
 	others=$$?; wait $$types && exit $$others
 
 format: $(DEV) ## Format the code and fix lint errors

@@ -52,7 +52,7 @@ __all__ = [
     "read",
 ]
 
-MEMORY = "narenas:1,dirty_decay_ms:10000,muzzy_decay_ms:0"
+MEMORY = "narenas:2,dirty_decay_ms:10000,muzzy_decay_ms:0"
 _HOMES = {
     "CallsUnavailableError": "errors",
     "ColumnMapping": "formats",

@@ -1,13 +1,20 @@
 """Many small cases in one test: collecting them as tests takes longer than they do."""
 
+import tomllib
 from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import Signature, signature
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 Test = Callable[..., None]
+
+
+def data_of(file: str) -> dict[str, Any]:
+    """Return the long tables of a test file: its namesake in TOML."""
+    return tomllib.loads(Path(file).with_suffix(".toml").read_text())
 
 
 def each_case(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test], Test]:

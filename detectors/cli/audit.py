@@ -105,9 +105,10 @@ def read_gate(
 def audit(files: tuple[Path, ...], top: int, prices: Path | None, **options: Any) -> None:
     """Audit a usage log: its avoidable spend, most expensive first.
 
-    FILE is a log in a supported format, JSON Lines or CSV, plain or gzipped; '-' is standard
-    input. A folder, several files or folders, and a pattern such as 'logs/*.jsonl' are one log:
-    they may contain text, as coding agents' sessions do, and are scrubbed in memory.
+    FILE is a log in a supported format, JSON Lines or CSV, plain or gzipped, or Parquet; '-' is
+    standard input. A folder, several files or folders, and a pattern such as 'logs/*.jsonl' are one
+    log: they may contain text, as coding agents' sessions do, and are scrubbed in memory. Parquet
+    files, which have the columns of a usage record, are read as they are.
 
     RATES contains discounts as shares, overrides in US dollars per million tokens, and aliases
     that price your own model names:

@@ -14,9 +14,9 @@ import msgspec
 
 import detectors
 from detectors.cli.console import LONG_FILE_BYTES, BadInputError, long_progress, shown
-from detectors.cli.imports import imported_meanwhile
 from detectors.cli.price_file import find_update, read_prices
 from detectors.errors import ContractError, DetectorError
+from detectors.threads import imported_meanwhile
 from detectors.wording.figures import counted
 
 if TYPE_CHECKING:
@@ -77,8 +77,6 @@ def audit_files(
     from detectors.scrub.files import add_log, find_logs
     from detectors.scrub.scrubber import Scrubber
 
-    os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)
-    scrubber, counts = Scrubber(mapping), BytesIO()
     paths = list[Path]()
     for file in files:
         named = [file]
@@ -91,6 +89,10 @@ def audit_files(
     for path in paths:
         if not path.exists():
             raise BadInputError(f"cannot read {shown(path)}: {os.strerror(ENOENT)}")
+    if mapping is None and all(path.suffix == ".parquet" for path in paths):
+        return _audit_tables(paths, prices), None
+    os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)
+    scrubber, counts = Scrubber(mapping), BytesIO()
     for log in find_logs(paths, scrubber.summary):
         try:
             counts.writelines(add_log(scrubber, log))
@@ -105,6 +107,18 @@ def audit_files(
     counts.seek(0)
     book = read_prices(prices) if prices else find_update()
     return detectors.audit(counts, prices=book), scrubber.summary
+
+
+def _audit_tables(files: Sequence[Path], prices: Path | None) -> "Report":
+    """Audit Parquet files as one log: their columns must be those of a usage record."""
+    os.environ.setdefault("_RJEM_MALLOC_CONF", detectors.MEMORY)
+    from detectors.frames.inputs import scan_files
+
+    book = read_prices(prices) if prices else find_update()
+    try:
+        return detectors.audit(scan_files([str(file) for file in files]), prices=book)
+    except DetectorError as error:
+        raise BadInputError(f"{', '.join(map(shown, files))}: {error}") from error
 
 
 def describe_scrubbed(summary: "Summary") -> str:

@@ -27,11 +27,11 @@ def argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
     """
     times = frame[order[1]]
     if times.is_sorted():
-        by_group = (
-            frame.select(order[0]).with_row_index("row").group_by(order[0], maintain_order=True)
-        )
+        # Not by `select`, which copies a frame whose columns have parts of different lengths.
+        numbered = frame[order[0]].to_frame().with_row_index("row")
+        by_group = numbered.group_by(order[0], maintain_order=True)
         rows = by_group.agg("row").sort(order[0])["row"].explode(empty_as_null=False)
-        del by_group
+        del numbered, by_group
         falls = _find_few_falls(frame, order[1], order[2])
         if falls is not None:
             return _order_times(frame, order, rows, times.gather(falls).unique())

@@ -69,14 +69,15 @@ def scan_parquet(source: object, engine: str) -> Calls:
     if not isinstance(source, str | PathLike):
         raise TypeError("`engine` is for Parquet files: pass their path")
     try:
-        scan = {"polars": _scan, "duckdb": _scan_with_duckdb, "pyspark": _scan_with_spark}[engine]
-        return scan(fspath(source))
+        others = {"duckdb": _scan_with_duckdb, "pyspark": _scan_with_spark}
+        return others.get(engine, scan_files)(fspath(source))
     except ImportError as error:
         raise MissingEngineError.of_name(engine) from error
 
 
-def _scan(path: str) -> Calls:
-    frame = pl.scan_parquet(path)
+def scan_files(files: str | list[str]) -> Calls:
+    """Open the Parquet files of a path or pattern, or those with these paths."""
+    frame = pl.scan_parquet(files)
     try:
         frame.collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -24,6 +24,7 @@ from detectors.engine.lookup import row_finder
 from detectors.errors import GroupTooLargeError, ScratchFullError, find_errno
 from detectors.formats.columns import REPORTED, present_columns
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, Counted, ReadRows
+from detectors.threads import in_turn
 
 # Calls of a part on disk and in memory, where two are audited at once, and those up to which all of
 # them stay in memory, as one part or as several.
@@ -33,6 +34,7 @@ ONE_PART_CALLS: Final = 4_000_000
 MEMORY_CALLS: Final = 12_000_000
 # What the audit of a part takes of memory.
 BYTES_PER_CALL: Final = 210
+_FRAMES_AT_ONCE: Final = 2
 _BATCH_CALLS: Final = 2_000_000  # that are written together
 _GROUP: Final = ("route_label", "provider", "model")
 _ROUTE: Final = (
@@ -118,17 +120,23 @@ class InMemory:
 
     def take(self, number: int) -> list[Calls]:
         # Each frame is freed once its calls are in their parts.
-        while self._frames:
-            frame = self._frames.pop(0)
-            buckets = number_buckets(frame) if self.count > 1 else None
-            for part, own in enumerate(self._parts):
-                is_own = None if buckets is None else PartNumber(part, self.count).has(buckets)
-                # In one piece, because each step takes longer with many; the whole part would take
-                # twice the memory.
-                own.append(frame if is_own is None else frame.filter(is_own).rechunk())
+        frames = (self._frames.pop(0) for _ in range(len(self._frames)))
+        for divided in in_turn(self._divide, frames, _FRAMES_AT_ONCE):
+            for part, own in zip(self._parts, divided, strict=True):
+                part.append(own)
         calls = pl.concat(self._parts[number])
         self._parts[number].clear()
         return [calls.lazy()]
+
+    def _divide(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
+        """Return the calls of each part."""
+        if self.count == 1:
+            return [frame]
+        buckets = number_buckets(frame)
+        owns = (PartNumber(part, self.count).has(buckets) for part in range(self.count))
+        # In one piece, because each step takes longer with many; the whole part would take twice
+        # the memory.
+        return [frame.filter(is_own).rechunk() for is_own in owns]
 
     def close(self) -> None:
         """Free the calls."""

@@ -171,8 +171,7 @@ def _is_fine(frame: pl.DataFrame, name: str) -> bool:
         labels = find_distinct(column) if column.dtype == pl.Categorical else column
         value, is_fine = _label(name, pl.String())
         is_same = is_fine & (value == pl.col(name))
-        used = labels.cast(pl.String).to_frame(name).lazy()
-        return bool(used.select(is_same.all()).collect().item())
+        return bool(labels.cast(pl.String).to_frame(name).select(is_same.all()).item())
     if not is_number or name in _MOST or not column.dtype.is_integer():
         return False
     first, last = (FIRST_MICROSECOND, LAST_MICROSECOND - 1) if name == "ts" else (0, MAX_COUNT)

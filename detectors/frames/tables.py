@@ -20,10 +20,12 @@ from detectors.formats.problems import Offenders, Problem, contract_error, shown
 from detectors.frames.table_columns import SPARSE, count_rows, first_invalid, with_problems
 from detectors.frames.table_problems import describe_problems, is_invalid, problem_columns
 from detectors.frames.usage_log import FIRST_INVALID, Add, Summary
+from detectors.threads import in_turn
 
 _PART_ROWS: Final = 1_000_000
 _ROWS_OF_LISTS: Final = 200_000  # texts of lists take much memory
 _MANY_ROWS: Final = 10_000
+_BATCHES_AT_ONCE: Final = 2
 _NO_LEVEL: Final = "-"  # which no check accepts
 _NAMES: Final = frozenset({*TABLE_FIELDS}.union(*map(set, SYNONYMS.values())))
 _OFTEN_NUMBERS: Final = frozenset({"request_id", "tag", "session_id"})  # in other tools
@@ -87,12 +89,28 @@ def _check(table: Calls, *, has_texts: bool) -> Iterator[pl.DataFrame]:
     plain = numbered.with_columns(
         pl.col(name).cast(pl.String) for name, each in schema.items() if each == pl.Categorical
     )
-    batch, rows = None, _PART_ROWS if kind != LEVELS_LIST else _ROWS_OF_LISTS
-    for batch in plain.collect_batches(chunk_size=rows, maintain_order=True):
-        part = categorize(batch) if batch.height > _MANY_ROWS else batch
-        yield with_problems(part.lazy()).collect()
-    if batch is None:  # a table without rows
+    checked, rows = None, _PART_ROWS if kind != LEVELS_LIST else _ROWS_OF_LISTS
+    batches = plain.collect_batches(chunk_size=rows, maintain_order=True)
+    for checked in in_turn(_check_batch, _read(batches), _BATCHES_AT_ONCE):
+        yield checked
+    if checked is None:  # a table without rows
         yield with_problems(numbered).collect()
+
+
+def _read(batches: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    try:
+        yield from batches
+    except pl.exceptions.PolarsError as error:
+        raise UnreadableLogError(
+            "A part of the table can't be read: a file is damaged or incomplete, or it has other "
+            "columns than the first one."
+        ) from error
+
+
+def _check_batch(batch: pl.DataFrame) -> pl.DataFrame:
+    part = categorize(batch) if batch.height > _MANY_ROWS else batch
+    # Not streamed, because then each column is in many pieces, which take longer to divide.
+    return with_problems(part.lazy()).collect(engine="in-memory")
 
 
 def check_columns(names: Sequence[str]) -> None:

@@ -4,13 +4,11 @@ Sums are of integers and lists are sorted, so that neither the number of parts n
 shows.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
@@ -44,13 +42,13 @@ from detectors.rules import DETECTORS, Thresholds
 from detectors.rules.detector import Facts
 from detectors.rules.methods import METHODS
 from detectors.rules.norms import find_norms
+from detectors.threads import in_turn
 
 _PCT_DECIMALS: Final = 9
 _DAYS_DECIMALS: Final = 9
 _MOST_OUTLIER_TIMES: Final = 10
 _PARTS_AT_ONCE: Final = 2
 _MOST_DETAILS: Final = 2_000  # of 30 KB, while more parts are audited
-Result = TypeVar("Result")
 
 # Reads the calls of one part again.
 Reread = Callable[[PartNumber], Parts]
@@ -108,13 +106,15 @@ def audit_logs(
             return result, found if parts.count == 1 else None
 
         counted: Counts = {}
-        for number, each in enumerate(_in_turn(open_one, parts.count, at_once), 1):
+        opened = in_turn(open_one, range(parts.count), at_once)
+        for number, each in enumerate(opened, 1):
             counted = counts.add_counts([counted, each])
             if progress is not None:
                 progress(number, 2 * parts.count)
         records, facts = find_facts(logs, counted, thresholds)
         results, frames = list[PartResult](), list[FlaggedFrames]()
-        for number, (result, found) in enumerate(_in_turn(audit_one, parts.count, at_once), 1):
+        audited = in_turn(audit_one, range(parts.count), at_once)
+        for number, (result, found) in enumerate(audited, 1):
             results.append(result)
             _drop_unlisted(results, records, thresholds)
             if found is not None:
@@ -127,22 +127,6 @@ def audit_logs(
         elif keep_calls and reread is not None:
             reopen = partial(open_again, reread, job, facts, parts.count)
         return Whole(records, counted, results, book, thresholds).report(reopen)
-
-
-def _in_turn(do: Callable[[int], Result], parts: int, at_once: int) -> Iterator[Result]:
-    """Yield what is done with each part, in order; so many are done at once."""
-    if at_once == 1:
-        yield from map(do, range(parts))
-        return
-    with ThreadPoolExecutor(at_once) as pool:
-        # No more is begun than is wanted: what receives the results may end the audit.
-        running = deque[Future[Result]]()
-        for number in range(parts):
-            running.append(pool.submit(do, number))
-            if len(running) == at_once:
-                yield running.popleft().result()
-        for each in running:
-            yield each.result()
 
 
 def _drop_unlisted(

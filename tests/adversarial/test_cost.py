@@ -17,6 +17,7 @@ from tests.adversarial.files import FILES
 from tests.adversarial.growth import MOST_PER_DOUBLING, MOST_PER_SMALL_DOUBLING, growth, is_linear
 from tests.adversarial.reading import ATTACKS, READ_BYTES, SPANS, read_file
 from tests.adversarial.terms import TERMS, read_terms
+from tests.cases import data_of
 from tests.worker.support.promises import Note
 
 SMALL: Final = 1 << 18
@@ -27,37 +28,7 @@ COSTLY_TERMS: Final = {"a dotted key", "open arrays", "exponents", "overlaps", "
 FULL: Final = 2 << 20  # four times this is the longest line
 LARGEST_SPANS: Final = 16 << 20
 # The attacks that took more than linear time, and one of each other kind.
-CHOSEN: Final = {
-    "gzip members of one byte in an open array",
-    "gzip members of one byte before the first line ends",
-    "gzip members of a CSV, a byte each",
-    "gzip of an open string",
-    "ZIP of line breaks",
-    "a line of an open string of escaped quotes",
-    "a line of many keys",
-    "a line of empty arrays",
-    "an element of an open string of backslashes",
-    "an element of quotes",
-    "an element of open brackets",
-    "an element of empty objects",
-    "spaces after the bracket",
-    "CSV, an open quote over CRLF lines",
-    "CSV, columns with numbers",
-    "CSV, cells that span lines",
-    "arrays in a record",
-    "escaped quotes in a record",
-    "keys beside the records",
-    "a file of boundaries that are not",
-    "x-protobuf: calls along a chain",
-    "x-protobuf: calls below a ring",
-    "x-protobuf: events with attributes, spans",
-    "x-protobuf: metrics, data points of a large resource",
-    "x-protobuf: metrics, scopes of a large resource",
-    "json: calls below a chain",
-    "json: metrics, data points of a large resource",
-    "json: metrics, scopes of a large resource",
-    "json: metrics, malformed data points",
-}
+CHOSEN: Final = set(data_of(__file__)["chosen"])
 
 
 def read_multipart(text: bytes) -> None:

@@ -7,26 +7,10 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.pages import named
 from tests.browser.windows import Windows
+from tests.cases import data_of
 from tests.worker.support.promises import sampled
 
-MAIN: Final = (
-    "sign-in",
-    "landing",
-    "upload",
-    "dashboard-new",
-    "dashboard",
-    "spend",
-    "route",
-    "compare",
-    "admin",
-    "report",
-    "docs",
-    "developer",
-    "billing",
-    "consent",
-    "settings",
-    "delete-account",
-)
+MAIN: Final = tuple(data_of(__file__)["main"])
 # What takes the focus, as far as it is shown. Of radio buttons one stands for all, and so does one
 # day of a chart: the arrow keys go to the others.
 _MARK: Final = """() => {

@@ -8,31 +8,11 @@ from tests.browser.measures import words
 from tests.browser.pages import named
 from tests.browser.site import Site
 from tests.browser.windows import Windows
+from tests.cases import data_of
 
 # With room for a few words that data decides, such as one finding more.
 _ROOM: Final = 5
-WORDS: Final = {
-    "dashboard": 127,
-    "dashboard-new": 43,
-    "spend": 43,
-    "account-findings": 34,
-    "account-finding": 63,
-    "audit-done": 184,
-    "report": 174,
-    "sample": 182,
-    "compare": 37,
-    "imports": 46,
-    "upload": 93,
-    "upload-new": 119,
-    "developer": 57,
-    "settings": 93,
-    "prices": 58,
-    "budgets": 18,
-    "passkeys": 23,
-    "billing": 58,
-    "landing": 179,
-    "sign-in": 24,
-}
+WORDS: Final = data_of(__file__)["words"]
 
 
 @pytest.mark.stress

@@ -14,6 +14,7 @@ import pytest
 
 import tallystick
 from tallystick import capture, ending, hooks
+from tests.cases import each_case
 from tests.client.offline import queued
 from tests.client.provider_stub import Json, event_message, event_stream_message
 
@@ -111,7 +112,7 @@ def _hooked() -> None:
     hooks.install()
 
 
-@pytest.mark.parametrize("name", ASKED)
+@each_case("name", ASKED)
 def test_an_operation_counts_once(name: str) -> None:
     assert ASKED[name]()
     (record,) = queued()
@@ -179,8 +180,8 @@ def _body(**more: Any) -> bytes:
     return json.dumps({**CLAUDE_ANSWER, **more}).encode()
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("where", ["last", "first"])
+@each_case("reader", READERS)
+@each_case("where", ["last", "first"])
 def test_what_is_written_for_an_hour_is_read_as_the_program_reads_the_body(
     reader: str, where: str
 ) -> None:
@@ -216,7 +217,7 @@ def test_what_converse_has_written_for_an_hour_is_in_its_details(is_stream: bool
     assert (record["cache_write_tokens"], record["cache_write_1h_tokens"]) == (17, 13)
 
 
-@pytest.mark.parametrize("size", [0, 100, 300])
+@each_case("size", [0, 100, 300])
 def test_a_body_that_is_not_read_to_its_end_counts_by_its_headers(size: int) -> None:
     answer = _ask((200, HEADERS, _body()), "invoke_model", **INVOKE)
     if size:
@@ -255,7 +256,7 @@ def test_of_a_body_in_pieces_no_text_is_kept() -> None:
     assert queued()[0]["cache_write_1h_tokens"] == 13
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body",
     [
         b"",

@@ -16,6 +16,7 @@ from detectors import read
 from tallystick.sending.dsn import parse_dsn
 from tallystick.sending.files import FileSender
 from tallystick.sending.transport import Answer, write_lines
+from tests.cases import each_case
 from tests.client.collector import Collector
 from tests.client.offline import capturing, record_calls
 
@@ -41,7 +42,7 @@ def test_a_file_gets_exactly_what_would_leave(
     assert len(read(file).frame) == 2  # the library audits it
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "path"),
     [
         ("file:///tmp/a.jsonl", "/tmp/a.jsonl"),
@@ -201,7 +202,7 @@ def test_nothing_else_can_be_added_or_changed(
     assert stats["dropped_by_reason"] == {"before_send": 1}
 
 
-@pytest.mark.parametrize("returned", [[], "text", 7, {}, {"tag": CANARY}])
+@each_case("returned", [[], "text", 7, {}, {"tag": CANARY}])
 def test_what_is_no_record_is_not_sent(returned: Any) -> None:
     assert _sent(lambda record: returned)[0] == []
 

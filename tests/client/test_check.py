@@ -18,6 +18,7 @@ from tallystick import __main__ as command
 from tallystick.sending import checking, connection
 from tallystick.sending.checking import check
 from tallystick.sending.dsn import parse_dsn
+from tests.cases import each_case
 from tests.client.collector import Collector, Silent, refusing_dsn
 from tests.client.environments import run
 
@@ -52,7 +53,7 @@ def test_an_older_service_is_right() -> None:
         assert check(collector.dsn).can_send
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "part"),
     [
         (401, "rejected the ingest key: it is mistyped or was revoked"),
@@ -70,7 +71,7 @@ def test_each_answer_has_a_sentence(status: int, part: str) -> None:
         assert part in _sentence(collector.dsn)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("dsn", "part"),
     [
         ("", "SERVICE_DSN is not set. Set SERVICE_DSN to https://<INGEST_KEY>@<host>"),

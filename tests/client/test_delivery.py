@@ -13,6 +13,7 @@ from tallystick.sending import connection
 from tallystick.sending.delivery import Delivery
 from tallystick.sending.records import Asked, Record
 from tallystick.sending.transport import Answer
+from tests.cases import each_case
 from tests.client.collector import Collector, Silent, refusing_dsn
 from tests.client.offline import capturing, record_calls
 from tests.worker.support.waiting import wait_until
@@ -200,7 +201,7 @@ def test_a_busy_program_still_sends_full_batches() -> None:
     delivery.close(5)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("interval", "reason", "later"),
     [(60, "status 429", 120), (3_000, "status 429", 3_600), (7_200, "status 429", 7_200)]
     + [(60, "status 503", 60)],

@@ -10,6 +10,7 @@ import pytest
 import tallystick
 from tallystick import capture, client
 from tallystick.sending.dsn import Destination, parse_dsn
+from tests.cases import each_case
 from tests.client.collector import Collector
 from tests.client.environments import run
 from tests.client.offline import capturing, openai_client, queued
@@ -63,7 +64,7 @@ def test_libraries_are_hooked_when_the_program_imports_them() -> None:
     run(sys.executable, "-c", LAZY, SERVICE_DSN="https://ik_x@localhost")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("dsn", "url"),
     [
         (f"https://{KEY}@tallystick.example", "https://tallystick.example"),
@@ -157,7 +158,7 @@ def test_http_is_accepted_on_this_machine_or_if_it_is_allowed(
     assert not caplog.records
 
 
-@pytest.mark.parametrize("value", [None, 1, "yes", "True"])
+@each_case("value", [None, 1, "yes", "True"])
 def test_only_true_allows_http(value: object) -> None:
     with capturing(REMOTE[0], allow_http=value):
         assert capture.active is None

@@ -15,6 +15,7 @@ import pytest
 
 import tallystick
 from tallystick import capture, ending
+from tests.cases import each_case
 from tests.client import kinds, offline, provider_stub
 from tests.client.offline import queued
 from tests.client.provider_stub import CHAT_COUNTS, RESPONSES_COUNTS
@@ -93,7 +94,7 @@ def test_a_dropped_stream_is_closed_as_soon_as_without_the_client() -> None:
         gc.enable()
 
 
-@pytest.mark.parametrize("end", ["close", "with", "collect", "exit"])
+@each_case("end", ["close", "with", "collect", "exit"])
 def test_an_abandoned_stream_counts_once(end: str) -> None:
     stream = offline.anthropic_client().messages.create(**CLAUDE, stream=True)
     next(stream)

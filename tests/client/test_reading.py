@@ -17,7 +17,7 @@ from tallystick.reading.prompts import hash_prefixes
 from tallystick.reading.usage.reader import Reading, read_usage
 from tallystick.reading.usual import usual_message, usual_usage
 from tallystick.sending.dsn import parse_dsn
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.client.offline import queued, record_calls
 from tests.lazily import anthropic, openai
 
@@ -165,25 +165,7 @@ def test_usages_read_in_few_steps_are_read_as_all_others(
 
 @each_case(
     ("details", "is_usual"),
-    [
-        ({}, True),
-        ({"cache_read_input_tokens": 3, "cache_creation_input_tokens": 2}, True),
-        (
-            {
-                "cache_creation_input_tokens": 5,
-                "cache_creation": {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 4},
-            },
-            True,
-        ),
-        (
-            {"cache_creation": {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 4}},
-            False,
-        ),
-        ({"output_tokens_details": {"thinking_tokens": 2}}, True),
-        ({"server_tool_use": {"web_search_requests": 1, "web_fetch_requests": 0}}, False),
-        ({"inference_geo": "us"}, False),
-        ({"service_tier": "priority"}, False),
-    ],
+    data_of(__file__)["messages_read_in_few_steps_are_read_as_all_others"],
 )
 def test_messages_read_in_few_steps_are_read_as_all_others(
     details: dict[str, Any], is_usual: bool

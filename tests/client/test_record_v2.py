@@ -163,8 +163,8 @@ def test_the_client_has_the_levels_of_the_contract() -> None:
     assert (prompts.LEVELS, prompts.LEVEL_DIGITS) == (LEVELS, LEVEL_DIGITS)
 
 
-@pytest.mark.parametrize("length", [0, 1_023, 1_024, 16_384])
-@pytest.mark.parametrize(
+@each_case("length", [0, 1_023, 1_024, 16_384])
+@each_case(
     ("options", "key"),
     [
         ({"prefix_hash": True}, None),

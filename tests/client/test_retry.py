@@ -9,6 +9,7 @@ import pytest
 
 import tallystick
 from tallystick.sending import connection, transport
+from tests.cases import each_case
 from tests.client.collector import Collector, refusing_dsn
 from tests.client.offline import capturing, record_calls
 
@@ -42,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "RETRY_SECONDS", 0.0)
 
 
-@pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
+@each_case("status", [429, 500, 502, 503, 529])
 def test_a_batch_is_posted_again_with_its_key(status: int) -> None:
     with Recovering(status) as collector, capturing(collector.dsn, retry=True):
         record_calls(3)
@@ -62,7 +63,7 @@ def test_it_is_posted_twice_at_most() -> None:
     assert len(collector.requests) == 2
 
 
-@pytest.mark.parametrize("status", [301, 400, 401, 402, 404, 413, 422])
+@each_case("status", [301, 400, 401, 402, 404, 413, 422])
 def test_an_answer_that_stays_the_same_is_not_asked_for_again(status: int) -> None:
     with Collector(status) as collector, capturing(collector.dsn, retry=True):
         record_calls()

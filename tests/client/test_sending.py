@@ -20,6 +20,7 @@ import tallystick
 from tallystick import capture
 from tallystick.sending import connection
 from tallystick.sending import transport as sending
+from tests.cases import each_case
 from tests.client.collector import Collector
 from tests.client.environments import run
 from tests.client.offline import capturing, record_calls
@@ -45,7 +46,7 @@ def test_a_refused_key_pauses_sending(status: int, seconds: float) -> None:
         _check_pause(collector, seconds)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("headers", "seconds"),
     [
         ({"Retry-After": "120"}, 120),

@@ -10,6 +10,7 @@ import pytest
 from tallystick.hooks.litellm import SIGN, begin_at, take
 from tallystick.hooks.responses import Lines
 from tallystick.hooks.wrapping import watched
+from tests.cases import each_case
 from tests.client import offline, provider_stub
 from tests.client.offline import queued
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
@@ -101,8 +102,8 @@ def test_a_stream_that_fails_on_the_way_is_an_error() -> None:
     assert statuses() == ["error"]
 
 
-@pytest.mark.parametrize("is_stream", [False, True])
-@pytest.mark.parametrize(
+@each_case("is_stream", [False, True])
+@each_case(
     ("theirs", "ours"), [("failed", "error"), ("cancelled", "cancelled"), ("incomplete", None)]
 )
 def test_the_responses_api_names_its_own_status(
@@ -152,8 +153,8 @@ async def _take_async(count: int, ends: object = None) -> None:
     await stream.close()
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-@pytest.mark.parametrize(
+@each_case("is_async", [False, True])
+@each_case(
     ("count", "ends", "status"),
     [(2, "stop", "cancelled"), (8, "stop", "cancelled"), (9, "stop", None), (9, None, "cancelled")],
 )

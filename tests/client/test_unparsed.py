@@ -13,6 +13,7 @@ import pytest
 
 import tallystick
 from tallystick import capture, ending
+from tests.cases import each_case
 from tests.client import offline, provider_stub
 from tests.client.offline import queued, say
 from tests.client.provider_stub import CHAT_COUNTS, MESSAGES_COUNTS, RESPONSES_COUNTS
@@ -146,7 +147,7 @@ def test_a_raw_stream_that_is_read_as_text_counts() -> None:
     assert _counts() == [CHAT_COUNTS, MESSAGES_COUNTS]
 
 
-@pytest.mark.parametrize("read", ["json", "read", "text"])
+@each_case("read", ["json", "read", "text"])
 def test_a_streaming_response_that_is_read_whole_counts(read: str) -> None:
     messages = offline.anthropic_client().messages.with_streaming_response
     with messages.create(**CLAUDE) as response:

@@ -20,9 +20,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import detectors
-from detectors import Report, cli, frames
-from detectors.cli import console, imports, reports
+from detectors import Report, cli, frames, threads
+from detectors.cli import console, reports
 from detectors.errors import ContractError
+from tests.cases import each_case
 from tests.detectors.reports import make_finding, make_report
 from tests.worker.support.promises import sampled
 
@@ -245,7 +246,7 @@ def test_it_shows_on_a_terminal_how_far_a_long_file_is_read(
     for module in (console, reports):
         monkeypatch.setattr(module, "LONG_FILE_BYTES", 0)
     imported: list[str] = []
-    monkeypatch.setattr(imports, "import_module", imported.append)
+    monkeypatch.setattr(threads, "import_module", imported.append)
     _watch(monkeypatch)
     cli.library.main(["audit", str(log)], standalone_mode=False)
     assert sources == [(log, True)]
@@ -278,7 +279,7 @@ HEADER = "ts,provider,model,prompt_tokens,completion_tokens"
 GOOD, BAD = "2026-10-06,openai,gpt-4.1,10,10", "2026-10-06,openai,gpt-4.1,10,-1"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "expected"),
     [
         ("", "We couldn't read this file: use OpenAI-style JSON Lines"),
@@ -446,6 +447,24 @@ def test_it_shows_spend_by_route_and_by_day(calls: Path) -> None:
     assert "Spend by route" in printed
     assert "Spend by day\n  Oct 6, 2026" in printed
     assert "█" in printed or "#" in printed
+
+
+def test_several_parquet_files_are_one_log(tmp_path: Path) -> None:
+    """By their names, as a shell passes a pattern on, or by the pattern."""
+    call = {"ts": "2026-11-01T00:00:00Z", "provider": "openai", "model": "gpt-4o", "tag": "chat"}
+    for day in (1, 2):
+        counts = {"prompt_tokens": 1_000, "completion_tokens": day}
+        detectors.read([{**call, **counts} for _ in range(5)]).frame.write_parquet(
+            tmp_path / f"{day}.parquet"
+        )
+    files = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
+    for named in (files, [tmp_path / "*.parquet"]):
+        report = json.loads(_run("audit", *named, "--json", "-").stdout)
+        assert report["audit"]["records"] == 10
+    files[1].write_bytes(b"no table")
+    run = _run("audit", *files)
+    assert run.exit_code == 2
+    assert "a file is damaged or incomplete" in run.stderr
 
 
 def test_prices_are_imported_when_the_log_was_read(

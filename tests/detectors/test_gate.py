@@ -19,6 +19,7 @@ import detectors
 from detectors import Finding, Report, frames
 from detectors.cli import library
 from detectors.contract import GateRule, check_gate
+from tests.cases import each_case
 from tests.detectors.reports import make_finding, make_report
 
 HOSTILE = "a|b\\|c` <img src=x> @octocat #1 www.example.com ::error::x%0A **bold** [x](y)\n\u202e"
@@ -63,7 +64,7 @@ LOW, MEDIUM, HIGH = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fail_on", "failing"), [("low", {"a", "b", "c"}), ("medium", {"b", "c"}), ("high", {"c"})]
 )
 def test_without_a_baseline_every_finding_of_the_severity_fails(

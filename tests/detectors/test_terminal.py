@@ -3,7 +3,6 @@
 from decimal import Decimal
 from io import StringIO
 
-import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -12,6 +11,7 @@ from detectors.cli import terminal
 from detectors.contract import InvalidRows, SpendByDay, SpendByRoute, UnpricedModel
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
+from tests.cases import each_case
 from tests.detectors.reports import make_finding, make_report
 
 HOSTILE = "[red]bold[/red] :boom: \x1b[31mred\r\n\u202egnirts\u2028\u200b"
@@ -46,7 +46,7 @@ def test_it_prints_the_headline_and_a_ranked_table() -> None:
     assert "1. Try gpt-5.4-mini on this route." in [line.rstrip() for line in lines]
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@each_case("width", [60, 80, 100, 200])
 def test_it_stays_within_the_terminal(width: int) -> None:
     report = make_report(make_finding(1, fix="Try another model. " * 20, route="x" * 200))
     assert all(len(line) <= width for line in _printed(report, width=width).splitlines())
@@ -118,7 +118,7 @@ def test_it_shows_a_negative_figure_with_its_sign() -> None:
     assert "−$3.00" in _printed(report)
 
 
-@pytest.mark.parametrize("width", [60, 160, 400])
+@each_case("width", [60, 160, 400])
 def test_it_prints_hostile_labels_inert(width: int) -> None:
     report = make_report(make_finding(1, route=HOSTILE, model=HOSTILE, fix=HOSTILE))
     unpriced = (UnpricedModel(provider="lab", model=HOSTILE, calls=1),)

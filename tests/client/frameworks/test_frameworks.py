@@ -19,6 +19,7 @@ import pytest
 
 import tallystick
 from tallystick import hooks
+from tests.cases import each_case
 from tests.client.environments import LOCKS, environment_python, run
 from tests.client.frameworks.calls import CHATS
 from tests.client.frameworks.stub import (
@@ -212,7 +213,7 @@ def _asked(url: str) -> dict[str, Any]:
     return {"data": json.dumps(body), "logging_obj": logged}
 
 
-@pytest.mark.parametrize("name", EXCHANGES)
+@each_case("name", EXCHANGES)
 def test_an_answer_over_litellms_own_client_counts_once(name: str) -> None:
     url, body, expected = EXCHANGES[name]
     handler, async_handler = _handlers(lambda: _response(name))
@@ -237,9 +238,7 @@ class _Transported:
         self._chunks: Any = aiter(pieces) if is_async else iter(pieces)
 
 
-@pytest.mark.parametrize(
-    "name", ["chat", "chat stream", "messages stream", "long Gemini", "Gemini stream"]
-)
+@each_case("name", ["chat", "chat stream", "messages stream", "long Gemini", "Gemini stream"])
 def test_an_answer_to_dspys_own_engine_counts_once(name: str) -> None:
     url, body, (_, *expected) = EXCHANGES[name]
 
@@ -329,7 +328,7 @@ def test_what_is_no_call_or_says_no_usage_counts_nothing(name: str) -> None:
     assert tallystick.stats()["faults"] == 0
 
 
-@pytest.mark.parametrize("data", ["{", b"\xff", "[1]", 7, iter(["{}"])])
+@each_case("data", ["{", b"\xff", "[1]", 7, iter(["{}"])])
 def test_a_request_that_cannot_be_read_is_sent_as_it_is(data: Any) -> None:
     url = EXCHANGES["chat"][0]
     handler, _ = _handlers(lambda: _response("chat"))

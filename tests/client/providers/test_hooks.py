@@ -19,6 +19,7 @@ from tallystick.hooks.gemini import embedding_usage
 from tallystick.reading import providers
 from tallystick.reading.documents import id_or_none, read_document
 from tallystick.reading.usage.reader import read_usage
+from tests.cases import each_case
 from tests.client.offline import queued
 from tests.client.provider_stub import CANARY
 from tests.client.providers import answers
@@ -261,7 +262,7 @@ def test_a_stream_that_fails_is_an_error_with_the_counts_so_far() -> None:
     assert tallystick.stats()["faults"] == 0
 
 
-@pytest.mark.parametrize(("module", "host", "provider"), [
+@each_case(("module", "host", "provider"), [
     ("mistralai.azure.client.basesdk", "x.eastus.models.example", "azure"),
     ("mistralai_gcp.basesdk", "us-central1-aiplatform.googleapis.com", "google"),
     ("mistralai.client.basesdk", "bedrock-runtime.us-east-1.amazonaws.com", "aws"),
@@ -276,7 +277,7 @@ def test_the_provider_is_that_of_the_library_or_its_host(
     assert (record["provider"], record["endpoint"]) == (provider, "chat/completions")
 
 
-@pytest.mark.parametrize("document", [
+@each_case("document", [
     {"usage": "much"}, {"usage": {"prompt_tokens": 3}}, [1], {"usage": None, "outputs": [{}]},
     {"usage": {"prompt_tokens": "3", "total_input_tokens": None}},
 ])  # fmt: skip
@@ -306,7 +307,7 @@ def test_an_answer_of_cohere_counts_what_is_billed_once() -> None:
     assert queued() == []
 
 
-@pytest.mark.parametrize(("usage", "counts"), [
+@each_case(("usage", "counts"), [
     ({"tokens": {"input_tokens": 71, "output_tokens": 4}}, (71, 4, None, None)),
     ({"billed_units": {"input_tokens": 71.0, "output_tokens": 4.0}, "cached_tokens": 64},
      (71, 4, 64, None)),

@@ -12,6 +12,7 @@ from detectors.errors import ContractError
 from detectors.formats.detection import DIALECTS, detect
 from detectors.formats.json_logs.records import RECORDS
 from detectors.frames import ranges, sources
+from tests.cases import each_case
 
 RECORD: dict[str, Any] = {
     "ts": "2026-10-05T09:00:00Z",
@@ -48,7 +49,7 @@ def test_a_large_file_is_read_by_several_processes(
     assert detectors.read(path, processes=2).frame["tag"].to_list() == [str(n) for n in range(200)]
 
 
-@pytest.mark.parametrize("name", ["messages", "usage", "cost"])
+@each_case("name", ["messages", "usage", "cost"])
 def test_a_field_that_records_do_not_have_is_refused(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "records.jsonl", RECORD, RECORD | {name: "CANARY"})
     with pytest.raises(ContractError, match=rf"\({name}\) on line 2") as caught:

@@ -106,7 +106,7 @@ def test_a_name_that_several_hosts_sell_is_nobodys(book: PriceBook) -> None:
     assert book.find_listing("my-gateway", "gpt-oss-9b") is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("label", "model", "nearest"),
     [
         ("azure", "gpt4o", ("azure", "gpt-4o")),

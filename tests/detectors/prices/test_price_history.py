@@ -2,10 +2,9 @@
 
 from datetime import date, timedelta
 
-import pytest
-
 from detectors.prices.book import PriceBook
 from detectors.prices.history import list_changes
+from tests.cases import each_case
 
 SOL = ("openai", "gpt-5.6-sol")
 SOL_CHANGED = date(2026, 8, 21)
@@ -18,7 +17,7 @@ def _changes(book: PriceBook, provider: str, model: str) -> dict[date, str]:
     return dict(list_changes(listing))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("provider", "model", "changes"),
     [
         ("openai", "gpt-5.5", {}),

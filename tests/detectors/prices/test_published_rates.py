@@ -8,7 +8,7 @@ import pytest
 
 from detectors.prices.book import PriceBook
 from detectors.prices.model_data import read
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.detectors.prices.pricing import price_calls
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -36,22 +36,7 @@ def _of(prompt: int, completion: int = 0, **more: Any) -> dict[str, Any]:
 
 @each_case(
     ("model", "day", "input_usd", "output_usd"),
-    [
-        # https://openai.com/api-priority-processing/; the book has them since October 12, 2026.
-        ("gpt-5.5", "2026-06-20", 12.5, 75),
-        ("gpt-5.4", "2026-04-01", 5, 30),
-        ("gpt-5.2", "2026-01-15", 3.5, 28),
-        ("gpt-5.1", "2025-12-15", 2.5, 20),
-        ("gpt-5", "2025-09-01", 2.5, 20),
-        ("gpt-5-codex", "2026-06-20", 2.5, 20),
-        ("gpt-5-mini", "2025-09-01", 0.45, 3.6),
-        ("gpt-4.1", "2025-07-01", 3.5, 14),
-        ("gpt-4o", "2025-07-01", 4.25, 17),
-        ("o3", "2025-07-01", 3.5, 14),
-        # The standard price fell to a fifth on July 30, 2026: priority did as well.
-        ("gpt-5.6-luna", "2026-07-29", 2, 12),
-        ("gpt-5.6-luna", "2026-07-30", 0.4, 2.4),
-    ],
+    data_of(__file__)["priority_costs_its_multiple_before_the_book_wrote_it_down"],
 )
 def test_priority_costs_its_multiple_before_the_book_wrote_it_down(
     model: str, day: str, input_usd: float, output_usd: float

@@ -6,24 +6,9 @@ from datetime import datetime, timedelta
 from random import Random
 
 from detectors.contract import UsageRecord, UsageRecordV2
+from tests.cases import data_of
 
-FLAGSHIPS = (
-    ("openai", "gpt-5.4"),
-    ("openai", "gpt-5.4-2026-03-05"),
-    ("openai", "gpt-5.4-mini"),
-    ("openai", "gpt-4o"),
-    ("openai", "o3"),
-    ("openai", "gpt-5.6-sol"),
-    ("openai", "gpt-5.5-pro"),
-    ("azure", "gpt-4.1-2025-04-14"),
-    ("anthropic", "claude-opus-4-6"),
-    ("anthropic", "claude-sonnet-4-5-20250929"),
-    ("google", "gemini-2.5-pro"),
-    ("claude-code", "claude-opus-4-8"),
-    ("house-gateway", "gpt-4.1"),
-    ("litellm", "openai/gpt-5"),
-    ("anthropic", "gpt-5.4"),
-)
+FLAGSHIPS = tuple(data_of(__file__)["flagships"])
 CLAUDES = (
     ("anthropic", "claude-sonnet-4-5"),
     ("anthropic", "claude-opus-4-1"),

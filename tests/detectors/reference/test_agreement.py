@@ -98,7 +98,7 @@ def test_no_detector_claims_savings_of_one_call_twice() -> None:
         assert not numbers.collect().is_duplicated().any()
 
 
-@pytest.mark.parametrize("seed", sampled(SEEDS_OF_LIMITS, 10))
+@pytest.mark.parametrize("seed", sampled(SEEDS_OF_LIMITS, 20))
 def test_an_audit_agrees_under_other_thresholds(seed: int) -> None:
     thresholds = draw_thresholds(Random(seed))
     report = detectors.audit(_log(seed), thresholds=thresholds)
@@ -106,7 +106,7 @@ def test_an_audit_agrees_under_other_thresholds(seed: int) -> None:
     assert_evidence(report)
 
 
-@pytest.mark.parametrize("seed", sampled(SEEDS_OF_LADDERS, 8))
+@pytest.mark.parametrize("seed", sampled(SEEDS_OF_LADDERS, 13))
 def test_an_audit_of_hashes_by_level_agrees(seed: int) -> None:
     records = draw_ladders(seed)
     thresholds = draw_thresholds(Random(seed)) if seed % 2 else detectors.Thresholds()

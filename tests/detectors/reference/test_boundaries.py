@@ -8,6 +8,7 @@ import pytest
 import detectors
 from detectors import Report, Thresholds
 from detectors.contract import UsageRecord
+from tests.cases import each_case
 from tests.detectors.reference.audit import Outcome, audit
 from tests.detectors.reference.boundaries import BOUNDARIES, Boundary
 from tests.detectors.reference.compare import assert_agrees, assert_evidence
@@ -46,13 +47,13 @@ def _reports() -> dict[str, list[Report]]:
     return {name: [next(reports) for _ in SIDES] for name in BOUNDARIES}
 
 
-@pytest.mark.parametrize("name", BOUNDARIES)
+@each_case("name", BOUNDARIES)
 def test_the_reference_keeps_every_limit(name: str) -> None:
     boundary = BOUNDARIES[name]
     assert tuple(_flagged(each, boundary) for each in _outcomes(name)) == boundary.flagged
 
 
-@pytest.mark.parametrize("name", BOUNDARIES)
+@each_case("name", BOUNDARIES)
 def test_audits_agree_on_every_limit(name: str) -> None:
     for report, outcome in zip(_reports()[name], _outcomes(name), strict=True):
         assert_agrees(report, outcome)

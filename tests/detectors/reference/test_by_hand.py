@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from detectors.contract import UsageRecord
+from tests.cases import each_case
 from tests.detectors.reference.audit import Outcome, audit
 from tests.detectors.reference.builders import (
     CLAUDE,
@@ -122,7 +123,7 @@ def test_a_route_that_usually_has_normal_prompts_has_outgrown_them() -> None:
     assert _found(bloat([10_000] * 12, 40), "large_prompts").monthly == 0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sizes", "completions", "confidence"),
     [
         ([4], [5], "VERIFIED"),
@@ -162,7 +163,7 @@ def test_repetitions_and_loops_cost_what_they_repeat() -> None:
     assert audit(loop([10.5] * 9, latency_ms=10_760)).findings[0].detector != "d6_chatty_loop"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("count", "gap", "kind"),
     [
         (30, 3_600.0, "rough"),  # the mean gap belongs to the span: 30 hours
@@ -179,7 +180,7 @@ def test_the_span_decides_how_dollars_are_projected(count: int, gap: float, kind
     assert period.factor == (1 if kind == "none" else pytest.approx(30 / period.span_days))
 
 
-@pytest.mark.parametrize(("strays", "left_out"), [(1, 1), (2, 2), (3, 0)])
+@each_case(("strays", "left_out"), [(1, 1), (2, 2), (3, 0)])
 def test_a_few_calls_of_another_year_change_no_projection(strays: int, left_out: int) -> None:
     usual = series([600.0] * 199)
     odd = [call(START - timedelta(days=9_000 + n), 100, 50) for n in range(strays)]

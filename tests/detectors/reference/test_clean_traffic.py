@@ -9,6 +9,7 @@ import pytest
 import detectors
 from detectors import Report, Thresholds
 from detectors.contract import UsageRecord
+from tests.cases import each_case
 from tests.detectors.reference.audit import audit
 from tests.detectors.reference.compare import assert_agrees
 from tests.detectors.reference.limits import Limits
@@ -133,7 +134,7 @@ QUIET: dict[str, Callable[[], list[UsageRecord]]] = {
 }
 
 
-@pytest.mark.parametrize("case", QUIET)
+@each_case("case", QUIET)
 def test_it_stays_quiet_on(case: str) -> None:
     assert _kinds(QUIET[case]()) == set()
 

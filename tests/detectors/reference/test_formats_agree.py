@@ -9,6 +9,7 @@ import detectors
 from detectors import Thresholds
 from detectors.contract import UsageRecord
 from detectors.errors import TooFewValidRowsError
+from tests.cases import each_case
 from tests.detectors.reference import logs
 from tests.detectors.reference.audit import audit
 from tests.detectors.reference.compare import assert_agrees
@@ -80,9 +81,7 @@ def test_enough_valid_rows_are_audited(
     assert (report.audit.records, report.invalid_rows.count) == (valid, invalid)
 
 
-@pytest.mark.parametrize(
-    ("valid", "invalid", "limit"), [(9, 11, 50.0), (10, 10, 50.1), (999, 1_001, 50.0)]
-)
+@each_case(("valid", "invalid", "limit"), [(9, 11, 50.0), (10, 10, 50.1), (999, 1_001, 50.0)])
 def test_too_few_valid_rows_are_refused(
     tmp_path: Path, valid: int, invalid: int, limit: float
 ) -> None:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 import detectors
 from detectors import Finding, Report
 from detectors.contract import UsageRecord
+from tests.cases import data_of
 from tests.detectors.reference.builders import (
     HASH,
     answers,
@@ -51,22 +52,7 @@ PARTS: dict[str, list[UsageRecord]] = {
 TRAFFIC = [
     replace(record, tag=f"{name} {record.tag}") for name, part in PARTS.items() for record in part
 ]
-KINDS = {
-    "legacy_model",
-    "short_answers",
-    "uncached_prefix",
-    "unhashed_prefix",
-    "short_lifetime",
-    "unread_writes",
-    "outgrown",
-    "large_prompts",
-    "same_prompt",
-    "same_shape",
-    "truncated",
-    "oversized_cap",
-    "hashed",
-    "unhashed",
-}
+KINDS = set(data_of(__file__)["kinds"])
 
 
 def _copies() -> list[UsageRecord]:

@@ -13,6 +13,7 @@ from detectors.cli.terminal import print_report
 from detectors.frames.sources import read
 from detectors.html import page
 from detectors.wording.quality import warnings
+from tests.cases import data_of
 from tests.detectors.inputs.frames import INPUTS, LOCAL_INPUTS
 from tests.worker.support.promises import sampled
 
@@ -65,38 +66,7 @@ def test_a_tier_without_a_rate_is_a_warning_everywhere() -> None:
 
 @pytest.mark.parametrize(
     ("more", "text"),
-    [
-        (
-            {"service_tier": "flex"},
-            "2 calls at tier flex in June 2026 have no rate for it; priced as standard, probably "
-            "too high.",
-        ),
-        (
-            {"region": "eu"},
-            "2 calls in region eu in June 2026 have no rate for it; priced as in any other region, "
-            "possibly too low.",
-        ),
-        (
-            {"audio_prompt_tokens": 40},
-            "2 calls with audio_prompt_tokens in June 2026 have no rate for it; billed as other "
-            "tokens, probably too low.",
-        ),
-        (
-            {"units": {"output_video_tokens": 40}},
-            "2 calls with output_video_tokens in June 2026 have no rate for it; billed as other "
-            "tokens, probably too low.",
-        ),
-        (
-            {"web_searches": 3},
-            "2 calls with web_searches in June 2026 have no rate for it; not billed, probably too "
-            "low.",
-        ),
-        (
-            {"units": {"code_executions": 3}},
-            "2 calls with code_executions in June 2026 have no rate for it; not billed, probably "
-            "too low.",
-        ),
-    ],
+    data_of(__file__)["each_kind_says_what_is_charged_instead"],
 )
 def test_each_kind_says_what_is_charged_instead(more: dict[str, Any], text: str) -> None:
     [warning] = said(detectors.audit(calls(2, **more)))

@@ -17,6 +17,7 @@ from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, Provider
 import detectors
 from detectors import Finding, Report
 from detectors.contract import InvalidRow, InvalidRows
+from tests.cases import each_case
 from tests.detectors.reports import make_finding, make_report
 from tests.detectors.rules.case import START
 
@@ -233,7 +234,7 @@ def test_lists_of_labels_are_shortened_and_count_the_others() -> None:
     assert report.other_models.count == 0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("log", "formula"),
     [
         (

@@ -3,10 +3,10 @@
 import random
 
 import polars as pl
-import pytest
 
 from detectors import Thresholds
 from detectors.rules.caching.savings import pair
+from tests.cases import each_case
 
 ROUTES, TEXTS = 3, 4
 
@@ -64,7 +64,7 @@ def _check(group: list[int], second: list[int], levels: list[list[int]]) -> None
     assert list(zip(paired["pair"], paired["level"], strict=True)) == expected
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_case("seed", range(40))
 def test_the_pair_is_the_last_call_before_at_the_highest_equal_level(seed: int) -> None:
     rng = random.Random(seed)
     calls = rng.choice((1, 2, 30, 60))

@@ -14,6 +14,7 @@ import zstandard
 from click.testing import CliRunner, Result
 
 from detectors.cli import library
+from tests.cases import data_of, each_case
 from tests.detectors.formats.adapters.source_rows import ROLLOUT, lines, opencode, table
 from tests.detectors.scrub.raw_logs import CHAT_PAIR, CLAUDE_CODE
 
@@ -205,43 +206,7 @@ def test_rows_choose_their_adapter_whatever_the_order_of_their_members(folder: P
     assert call["usage"]["prompt_tokens_details"] == {"cached_tokens": 800}
 
 
-UNKNOWN: Final[dict[str, list[dict[str, Any]]]] = {
-    "a gateway": [{"id": "01", "created_at": TIME, "provider": "openai", "model": "gpt-5-mini",
-                   "tokens_in": 1_000, "tokens_out": 100, "request_head_complete": True}],
-    "an event log": [
-        {"event": "launched", "time": 1_790_000_000},
-        {"event": "sent", "time": 1_790_000_100, "user": CANARY,
-         "properties": {"main_model": "anthropic/claude-sonnet-4-5", "edit_format": "diff",
-                        "prompt_tokens": 7_000, "completion_tokens": 120, "total_tokens": 7_120}},
-    ],
-    "nested": [{"ai": {"proxy": {"usage": {"prompt_tokens": 89, "completion_tokens": 25},
-                                 "meta": {"response_model": "gpt-5", "provider_name": "openai"}}},
-                "started_at": 1_790_000_000_000, "latencies": {"request": 900}}],
-    "its own names": [{"when": {"time": TIME}, "llm": {"model_id": "gpt-5", "input_token_count": 50,
-                                                       "output_token_count": 7}, "note": CANARY}],
-    "apart from the cache": [{"timestamp": TIME, "model_name": "claude-sonnet-4-6",
-                              "inputTokens": 10, "outputTokens": 5, "cacheReadTokens": 5_000}],
-    "names in another case": [{"ts": 1_790_000_000_000, "text": json.dumps(
-        {"request": CANARY, "tokensIn": 10, "tokensOut": 5, "cacheReads": 5_000, "cost": 0.1}),
-        "modelInfo": {"modelId": "claude-sonnet-4-5"}}],
-    "numbers as texts": [{"attributes": {"event.timestamp": TIME, "model": "gpt-5",
-                                         "input_tokens": "89", "output_tokens": "25"}}],
-    "a local model": [{"model": "llama3.2", "created_at": TIME, "done": True,
-                       "message": {"content": CANARY}, "prompt_eval_count": 50, "eval_count": 7}],
-    "a status of its own": [{"start_time": TIME, "status": "success", "prompt_tokens": 50,
-                             "completion_tokens": 7, "outputs": [CANARY],
-                             "extra": {"metadata": {"ls_model_name": "gpt-5"}}}],
-    "more members than anyone reads": [{**{f"a_{n}": n for n in range(60)}, "timestamp": TIME,
-                                        "promptTokens": 50, "generatedTokens": 7, "model": "gpt-5",
-                                        CANARY: {"model": CANARY, "timestamp": TIME}}],
-    "rows of which some have no cache": [
-        {"at": {"time": TIME}, "llm": {"model_id": "gpt-5", "input_token_count": 50,
-                                       "output_token_count": 7}},
-        {"at": {"time": "2026-09-21T14:14:20Z"},
-         "llm": {"model_id": "gpt-5", "input_token_count": 5_000, "output_token_count": 7,
-                 "cached_tokens": 4_000}},
-    ],
-}  # fmt: skip
+UNKNOWN: Final = data_of(__file__)["unknown"]
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
@@ -260,26 +225,7 @@ def test_a_proposed_mapping_of_json_reads_the_file(name: str, folder: Path) -> N
         assert CANARY not in out.read_text()
 
 
-TABLES: Final = {
-    "a time of its own": (
-        "id,model,input_tokens,output_tokens,datetime_utc,note",
-        'a,gpt-5,9,5,2026-05-28T20:26:40.123,"{""x"":1}"',
-    ),
-    "an American time": (
-        '"TimeGenerated [UTC]",ModelName,PromptTokens,CompletionTokens,OperationId',
-        '"5/28/2026, 8:26:40.123 PM",gpt-4o,9,5,x',
-    ),
-    "paths of spans": (
-        "context.span_id,start_time,attributes.llm.model_name,attributes.llm.token_count.prompt,"
-        "attributes.llm.token_count.completion,attributes.input.value",
-        f'a,2026-05-28 20:26:40+00:00,gpt-4o-mini,9,5,"{CANARY}"',
-    ),
-    "signs in its names": (
-        '"Date","Kind","Model","Max Mode","Input (w/ Cache Write)","Input (w/o Cache Write)",'
-        '"Cache Read","Output Tokens"',
-        '"2026-08-26T09:00:00.000Z","Included","claude-4.6-sonnet","No","2","3","4","5"',
-    ),
-}
+TABLES: Final = data_of(__file__)["tables"]
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -304,23 +250,7 @@ def test_a_file_without_a_time_has_no_proposal_that_fails(folder: Path) -> None:
     assert reason in scrub(file)[1]
 
 
-SESSION_TOTAL: Final = {"gpt-5": {"usage": {"inputTokens": 5, "outputTokens": 6}}}
-TOTALS: Final = {
-    "openai": "start_time,end_time,amount_value,amount_currency,line_item\n1,2,0.5,usd,gpt-5\n",
-    "github": (
-        "date,product,model,quantity,unit_type,applied_cost_per_quantity,gross_amount,net_amount\n"
-        "2026-05-28,copilot,x,3,requests,0.04,0.12,0\n"
-    ),
-    "aws": (
-        "identity/LineItemId,lineItem/UsageStartDate,lineItem/UsageType,lineItem/UsageAmount\n"
-        "x,2026-05-28,y,1000\n"
-    ),
-    "by day": "date,model,requests,input_tokens,output_tokens\n2026-05-28,gpt-5,7,100,9\n",
-    "json": json.dumps({"date": "2026-05-28", "totalCost": 2, "modelsUsed": [], "inputTokens": 5}),
-    "copilot": json.dumps(
-        {"type": "x", "data": {"totalPremiumRequests": 1, "modelMetrics": SESSION_TOTAL}}
-    ),
-}
+TOTALS: Final = data_of(__file__)["totals"]
 
 
 @pytest.mark.parametrize("name", TOTALS)
@@ -434,35 +364,10 @@ def test_texts_of_a_database_may_be_compressed(folder: Path, pack: Any) -> None:
     assert "2 bytes that are no text in `calls.vector`: " in said
 
 
-EXPLAINED: Final = {
-    "1 totals instead of calls, of a run of Claude Code": {
-        **{"type": "result", "num_turns": 4, "session_id": "s", "total_cost_usd": 0.02},
-        "usage": {"input_tokens": 40, "output_tokens": 500},
-        "modelUsage": {"claude-sonnet-4-5": {"inputTokens": 40, "outputTokens": 500}},
-    },
-    "1 totals instead of calls, of goose's sessions": {
-        **{"id": "1", "created_at": TIME, "input_tokens": 9, "output_tokens": 5},
-        **{"accumulated_input_tokens": 90, "accumulated_output_tokens": 50},
-    },
-    "1 calls in a list `chat.messages`: write each on a line of its own": {
-        "chat": {"messages": [{"usage": {"prompt_tokens": 9, "completion_tokens": 5}}]}
-    },
-    "has token counts under names that we don't know of LibreChat's transactions": {
-        **{"tokenType": "prompt", "rawAmount": -9, "tokenValue": -135, "model": "gpt-4o-mini"},
-        "createdAt": {"$date": TIME},
-    },
-    "has `ai.proxy.usage` where we don't look for usage of Kong AI Gateway's logs": {
-        "ai": {"proxy": {"usage": {"prompt_tokens": 9, "completion_tokens": 5}}},
-        "latencies": {"request": 900},
-    },
-    """To read calls without a model name, add it: jq -c '. + {model: "gpt-5.4"}'""": {
-        "type": "turn.completed",
-        "usage": {"input_tokens": 9, "cached_input_tokens": 5, "output_tokens": 5},
-    },
-}
+EXPLAINED: Final = data_of(__file__)["explained"]
 
 
-@pytest.mark.parametrize("reason", EXPLAINED)
+@each_case("reason", EXPLAINED)
 def test_what_is_no_call_is_named_as_what_it_is(folder: Path, reason: str) -> None:
     file = folder / "log.jsonl"
     file.write_bytes(lines(EXPLAINED[reason]))

@@ -9,7 +9,7 @@ from detectors import Report
 from detectors.contract import UnpricedModel
 from detectors.wording.headline import sentence, short_title
 from detectors.wording.projection import caution, observed
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.detectors.reports import make_report
 
 SUMS = {
@@ -41,25 +41,7 @@ def report_of(*sums: str, **changes: Any) -> Report:
 
 @each_case(
     ("sums", "expected"),
-    [
-        (
-            ("verified", "estimated", "conditional"),
-            "Avoidable: $62/month verified, about $1,200 more estimated ($700 to $1,500), and up "
-            "to $770 more if cheaper models pass your evaluation.",
-        ),
-        (
-            ("verified", "estimated"),
-            "Avoidable: $62/month verified and about $1,200 more estimated ($700 to $1,500).",
-        ),
-        (
-            ("estimated", "conditional"),
-            "Avoidable: about $1,200/month estimated ($700 to $1,500) and up to $770 more if "
-            "cheaper models pass your evaluation.",
-        ),
-        (("verified",), "Avoidable: $62/month verified."),
-        (("conditional",), "Avoidable: up to $770/month if cheaper models pass your evaluation."),
-        ((), "We found no avoidable spend."),
-    ],
+    data_of(__file__)["the_headline_states_each_sum_by_how_sure_it_is"],
 )
 def test_the_headline_states_each_sum_by_how_sure_it_is(
     sums: tuple[str, ...], expected: str

@@ -66,7 +66,7 @@ def test_a_secret_in_both_is_an_error_that_repeats_neither(tmp_path: Path) -> No
     assert "canary" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("content", "reason"),
     [
         (None, "No such file"),

@@ -7,7 +7,7 @@ import pytest
 
 from service.config import Config
 from service.errors import ConfigError
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.warm import run_warm
 
 REQUIRED = {
@@ -55,26 +55,7 @@ def test_all_problems_are_reported_together() -> None:
 
 @each_case(
     ("name", "value"),
-    [
-        ("SECRET_KEY", "too short"),
-        ("DATABASE_URL", "mysql://host/db"),
-        ("DATABASE_URL", "sqlite:///file"),
-        ("REDIS_URL", "http://host"),
-        ("STORAGE_URL", "/var/blobs"),
-        ("BASE_URL", "javascript:alert(1)"),
-        ("LOG_LEVEL", "LOUD"),
-        ("PRICES_UPDATE", "yes"),
-        ("PRICES_URL", "file:///etc/hosts"),
-        ("INGEST_KEY_LIMIT_PER_MINUTE", "-1"),
-        ("TRUSTED_PROXIES", "-1"),
-        ("LEASE_SECONDS", "nan"),
-        ("DATABASE_POOL_SIZE", "1.5"),
-        ("ACCOUNT_POLARS_CALLS", "0"),
-        ("SPARK_REMOTE", "spark.example.com:15002"),
-        ("SPARK_REMOTE", "sc://"),
-        ("SPARK_MASTER", "local[none]"),
-        ("SPARK_MASTER", "sc://spark.example.com"),
-    ],
+    data_of(__file__)["a_setting_that_makes_no_sense_is_rejected_by_name"],
 )
 def test_a_setting_that_makes_no_sense_is_rejected_by_name(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name):
@@ -139,22 +120,7 @@ def test_periods_that_would_lose_what_audits_need_are_rejected(
 
 @each_case(
     ("given", "problem"),
-    [
-        ({"AWS_ENDPOINT_URL": "http://minio"}, "AWS_ENDPOINT_URL starts with http://; set AWS_A"),
-        ({"AWS_ENDPOINT_URL": "http://minio", "AWS_ALLOW_HTTP": "false"}, "AWS_ENDPOINT_URL st"),
-        ({"AWS_ENDPOINT": "http://minio"}, "AWS_ENDPOINT starts with http://"),
-        ({"AWS_ENDPOINT_URL": "http://minio", "AWS_ALLOW_HTTP": "TRUE"}, ""),
-        ({"AWS_ENDPOINT_URL": "https://minio"}, ""),
-        ({"AWS_ENDPOINT_URL": "http://minio", "STORAGE_URL": "file:///blobs"}, ""),
-        (
-            {
-                "STORAGE_URL": "file:///blobs",
-                "BACKUP_URL": "s3://backups",
-                "BACKUP_AWS_ENDPOINT_URL": "http://minio",
-            },
-            "BACKUP_AWS_ENDPOINT_URL starts with http://; set BACKUP_AWS_ALLOW_HTTP=true",
-        ),
-    ],
+    data_of(__file__)["an_endpoint_that_the_storage_would_refuse_stops_the_start"],
 )
 def test_an_endpoint_that_the_storage_would_refuse_stops_the_start(
     given: dict[str, str], problem: str

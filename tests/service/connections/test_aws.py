@@ -27,6 +27,7 @@ from service.models import Account
 from service.models.base import new_id
 from service.operations.connections.connecting import KeyRefusedError, try_key
 from service.operations.connections.connecting import connect as connect_account
+from tests.cases import each_case
 from tests.service.connections.worlds import make_provider
 
 KNOWN = list_providers()["aws"]
@@ -119,7 +120,7 @@ def test_pages_are_cut_within_days_and_all_of_them_count() -> None:
     assert sorted(map(str, found[2][1])) == sorted(map(str, found[10_000][1]))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "error"),
     [
         ("UnrecognizedClientException", RevokedKeyError),
@@ -172,7 +173,7 @@ def test_an_account_is_the_same_with_other_regions_and_another_key(db_session: S
     connect("AKIAOTHER:secret", "999999999999")
 
 
-@pytest.mark.parametrize("key", ["AKIA", "AKIA:", "AKIA:x:evil.example", "AKIA:x:us-east-1,../x"])
+@each_case("key", ["AKIA", "AKIA:", "AKIA:x:evil.example", "AKIA:x:us-east-1,../x"])
 def test_a_key_has_a_secret_and_regions(key: str) -> None:
     with pytest.raises(WrongKeyError), open_client(KNOWN, key):
         pass

@@ -16,6 +16,7 @@ from service.connections.client import (
 )
 from service.connections.provider import COSTS, Window
 from service.connections.stub import Answer, running
+from tests.cases import each_case
 from tests.service.connections.schemas import check, read_body
 from tests.service.connections.worlds import make_provider
 
@@ -97,7 +98,7 @@ def test_resources_of_all_pages_are_read() -> None:
     assert {line.project_id for line in whole} == {"chat", "search"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "headers", "error"),
     [
         (401, {}, RevokedKeyError),
@@ -114,7 +115,7 @@ def test_an_error_of_azure_says_why(status: int, headers: Any, error: type[Excep
     assert getattr(raised.value, "seconds", 77) == 77
 
 
-@pytest.mark.parametrize("link", ["?$skiptoken=a", "?$skiptoken=a%0d%0ab", "?other=1"])
+@each_case("link", ["?$skiptoken=a", "?$skiptoken=a%0d%0ab", "?other=1"])
 def test_a_link_that_leads_nowhere_new_stores_nothing(link: str) -> None:
     provider = make_provider("azure", days=1)
     play = provider.stub.answer
@@ -131,9 +132,7 @@ def test_a_link_that_leads_nowhere_new_stores_nothing(link: str) -> None:
         _fetch(provider, 0)
 
 
-@pytest.mark.parametrize(
-    "key", ["x", "a:b:c:d", f"{_IDS[0]}:{_IDS[1]}:{_IDS[2]}", KEY[:-1], "../" + KEY]
-)
+@each_case("key", ["x", "a:b:c:d", f"{_IDS[0]}:{_IDS[1]}:{_IDS[2]}", KEY[:-1], "../" + KEY])
 def test_a_key_has_its_ids(key: str) -> None:
     with pytest.raises(WrongKeyError), open_client(KNOWN, key):
         pass

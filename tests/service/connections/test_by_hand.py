@@ -23,6 +23,7 @@ from service.models.connections.connections import (
 from service.operations.connections.by_hand import store_reading, warn_of_unused
 from service.operations.connections.connecting import connect, describe_sight, disconnect
 from service.operations.connections.job import pull
+from tests.cases import each_case
 from tests.service.connections.exports import SAMPLES
 from tests.service.connections.reports import Reports
 
@@ -230,7 +231,7 @@ def test_an_upload_while_another_is_compared_is_compared_next(own_engine: Engine
         assert row.lease_token is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sight", "said"),
     [
         ({"by_hand": True}, "Reports that you uploaded"),

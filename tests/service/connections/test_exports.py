@@ -122,7 +122,7 @@ def test_a_bill_without_models_says_so() -> None:
         _read("\n".join([text[0], text[3]]))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("meter", "kind"),
     [
         ("Gemini 2.5 Flash GA Cached Text Input - Predictions", "tokens"),

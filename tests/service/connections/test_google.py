@@ -22,6 +22,7 @@ from service.connections.client import (
 from service.connections.google.stub import make_key
 from service.connections.provider import CostLine, Name, Window
 from service.connections.stub import Answer, running
+from tests.cases import each_case
 from tests.service.connections.schemas import check, read_body
 from tests.service.connections.worlds import make_provider
 
@@ -119,7 +120,7 @@ def test_all_queries_of_a_key_wait_no_longer_than_their_job_may_take() -> None:
     assert sum("/queries" in path for path, _query in provider.stub.requests) == 3 + 11
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("frozen", "read"),
     [
         ((), "billing_export_v1_01ABCD"),
@@ -174,7 +175,7 @@ def test_a_cost_stays_in_the_month_of_its_invoice() -> None:
     assert all(line.list_amount is None for line in lines if isinstance(line, CostLine))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "reason", "error"),
     [
         (403, "rateLimitExceeded", ThrottledError),
@@ -206,7 +207,7 @@ def test_a_page_token_that_comes_again_stores_nothing() -> None:
         _fetch(provider)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "changed",
     [
         {"private_key": "canary"},

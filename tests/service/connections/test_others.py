@@ -23,11 +23,12 @@ from service.models import Account, ProviderConnection
 from service.models.base import new_id
 from service.models.connections.connections import SameOrganizationError, add_connection
 from service.operations.connections.connecting import KeyRefusedError, try_key
+from tests.cases import each_case
 from tests.service.connections.connecting import Connected
 from tests.service.connections.worlds import make_provider
 
 
-@pytest.mark.parametrize("name", ["cursor", "github-copilot", "openrouter"])
+@each_case("name", ["cursor", "github-copilot", "openrouter"])
 def test_a_key_is_tried_and_says_what_it_sees(name: str) -> None:
     provider = make_provider(name, days=3, rows=2)
     known = list_providers()[name]

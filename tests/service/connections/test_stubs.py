@@ -14,7 +14,7 @@ from service.connections.client import Client
 from service.connections.openai.reports import REPORTS, classify
 from service.connections.provider import Window
 from service.connections.stub import running
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.service.connections.worlds import Provider, make_provider
 
 DAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
@@ -156,23 +156,7 @@ def test_openrouters_stub_answers_with_the_documented_members() -> None:
 
 @each_case(
     ("line_item", "kind", "model"),
-    [
-        ("gpt-4o-2024-08-06, input", "tokens", "gpt-4o-2024-08-06"),
-        ("GPT-4o, cached input", "tokens", "gpt-4o"),
-        ("gpt-4.1-mini-2025-04-14, batch output", "tokens", "gpt-4.1-mini-2025-04-14"),
-        ("ft:gpt-4o:acme::abc, output", "tokens", "ft:gpt-4o:acme::abc"),
-        ("gpt-4o-audio-preview, audio input", "tokens", "gpt-4o-audio-preview"),
-        ("whisper-1", "tokens", "whisper-1"),
-        ("web search tool calls", "web_search", ""),
-        ("file search", "file_search", ""),
-        ("code interpreter session", "code_execution", ""),
-        ("assistants api | vector stores", "storage", ""),
-        ("Promotional credit", "credit", ""),
-        ("Sales tax", "tax", ""),
-        ("ChatGPT seats", "seats", ""),
-        ("Something new", "other_fee", ""),
-        ("", "other_fee", ""),
-    ],
+    data_of(__file__)["a_line_item_is_tokens_of_a_model_or_a_fee"],
 )
 def test_a_line_item_is_tokens_of_a_model_or_a_fee(line_item: str, kind: str, model: str) -> None:
     assert classify(line_item) == (kind, model)

@@ -1,7 +1,7 @@
 """Valid and invalid email addresses."""
 
 from service.mail.addresses import find_address
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 
 GOOD = [
     "ada@example.org",
@@ -13,40 +13,9 @@ GOOD = [
     f"{'a' * 64}@example.org",
 ]
 BAD = [
-    "",
-    "ada",
-    "@example.org",
-    "ada@",
-    "ada@@example.org",
-    "ada@example.org@example.org",
-    "a da@example.org",
-    ".ada@example.org",
-    "ada.@example.org",
-    "a..da@example.org",
-    "ada@-example.org",
-    "ada@example..org",
-    "ada@.example.org",
-    "ada@exa_mple.org",
-    "ada@[127.0.0.1]",
-    '"ada lovelace"@example.org',
-    "Ada <ada@example.org>",
-    "ada@example.org,eve@example.org",
-    "ada@example.org\nBcc: eve@example.org",
-    "ada@example.org\r\nBcc: eve@example.org",
-    "ada\n@example.org",
-    "ada\0@example.org",
-    "ada\u202e@example.org",
-    "ada\u200b@example.org",
-    "ada\xa0@example.org",
-    "ada\u2603@example.org",
-    "ada\x85@example.org",
+    *data_of(__file__)["bad"],
     "ada\udce9@example.org",
-    "\u0301ada@example.org",
-    "ada@b\xfccher..example",
-    "ada@\u2603-\u202e.example",
-    "ada@b\xfccher .example",
     "\xe4" * 33 + "@example.org",
-    "=?utf-8?q?=0abcc?=@example.org",
     f"{'a' * 65}@example.org",
     f"ada@{'a.' * 130}org",
 ]

@@ -1,12 +1,11 @@
 """What an account's subscription allows."""
 
-import pytest
-
 from service.models import Account, Subscription
 from service.models.identity.accounts import KEY_LIMITS
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "plan"),
     [
         ("active", "team"),

@@ -15,6 +15,7 @@ from service.errors import ConfigError
 from service.models import Account, Audit, Credit, Payment
 from service.models.billing.credits import claim_credit, count_free_credits, return_credit
 from service.web.pages.account.billing import state_of
+from tests.cases import each_case
 from tests.service.payments import paddle_events as paddle
 from tests.service.payments import stripe_events as stripe
 from tests.service.payments.conftest import Deliver
@@ -222,10 +223,8 @@ def test_a_credit_that_a_failed_audit_returns_is_revoked_during_a_dispute(
     assert count_free_credits(db_session, owner.id) == 1
 
 
-@pytest.mark.parametrize(
-    "setting", ["49", "0 USD", "0.00 USD", "49 usd", "-1 USD", "49 USD; 1 EUR"]
-)
-@pytest.mark.parametrize("provider", ["stripe", "paddle"])
+@each_case("setting", ["49", "0 USD", "0.00 USD", "49 usd", "-1 USD", "49 USD; 1 EUR"])
+@each_case("provider", ["stripe", "paddle"])
 def test_a_malformed_amount_stops_the_start(provider: str, setting: str) -> None:
     settings = {name.upper(): value for name, value in SETTINGS.items()}
     name = f"{provider.upper()}_CREDIT_AMOUNT"

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from service.models import Account, Audit, Credit, Payment, PaymentEvent, Subscription
 from service.models.billing.credits import claim_credit, count_free_credits
 from service.payments import recording
+from tests.cases import each_case
 from tests.service.payments import paddle_events as paddle
 from tests.service.payments import stripe_events as stripe
 from tests.service.payments.conftest import Deliver
@@ -135,7 +136,7 @@ def test_a_known_event_of_another_shape_is_rejected_so_that_it_comes_again(
     assert db_session.scalar(select(func.count()).select_from(PaymentEvent)) == 0
 
 
-@pytest.mark.parametrize("minor", [10**18, -(10**18), 10**40])
+@each_case("minor", [10**18, -(10**18), 10**40])
 def test_an_amount_that_none_can_be_is_rejected_and_grants_nothing(
     client: FlaskClient, db_session: Session, minor: int
 ) -> None:

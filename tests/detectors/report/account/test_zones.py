@@ -12,6 +12,7 @@ from detectors.prices.book import PriceBook
 from detectors.report.account import Terms, zones
 from detectors.report.account.zones import digest_zone, list_offsets, shift_days
 from detectors.report.counting.projection import EPOCH
+from tests.cases import each_case
 
 
 def shifts(zone: str, times: list[datetime]) -> list[int]:
@@ -22,7 +23,7 @@ def shifts(zone: str, times: list[datetime]) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("zone", ["Australia/Lord_Howe", "Africa/Cairo", "Pacific/Apia"])
+@each_case("zone", ["Australia/Lord_Howe", "Africa/Cairo", "Pacific/Apia"])
 def test_days_are_those_of_python_in_each_year(zone: str) -> None:
     random, first = Random(zone), datetime(2000, 1, 1, tzinfo=UTC)
     times = [first + timedelta(seconds=random.randrange(100 * 365 * 86_400)) for _ in range(3_000)]

@@ -12,6 +12,7 @@ from flask import Flask
 from service.core.logs import get_logger
 from service.core.telemetry import log_bounds
 from service.core.telemetry.log_bounds import RepeatedLines, Share
+from tests.cases import each_case
 from tests.service.support.scenes import INGEST
 
 LOG = get_logger(__name__)
@@ -117,7 +118,7 @@ def test_a_share_of_the_requests_is_logged_and_every_failure(
     assert (statuses.count(200), statuses.count(404)) == (2, 8)
 
 
-@pytest.mark.parametrize(("share", "chosen"), [(0.0, 0), (0.1, 10), (0.5, 50), (1.0, 100)])
+@each_case(("share", "chosen"), [(0.0, 0), (0.1, 10), (0.5, 50), (1.0, 100)])
 def test_a_share_is_even(share: float, chosen: int) -> None:
     each = Share(share)
     assert abs(sum(each.take() for _ in range(100)) - chosen) <= 1

@@ -26,6 +26,7 @@ from service.models import (
     FindingSaving,
 )
 from service.models.base import new_id, utc_now
+from tests.cases import each_case
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant, error_of
 from tests.service.support.spend import add_spend, spend_line
@@ -121,7 +122,7 @@ def test_pages_follow_one_another_without_gaps(
     assert set(found) == ids
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("query", "expected"),
     [
         ("?state=broken", "must be one of unresolved, open, acknowledged"),

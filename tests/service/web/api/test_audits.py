@@ -8,6 +8,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Audit
+from tests.cases import each_case
 from tests.service.support.scenes import AUDITS, Tenant, add_tenant, error_of
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -122,7 +123,7 @@ def test_the_limit_counts_audits_and_is_fifty_by_default(
     assert [audit["id"] for audit in listed] == ids[: min(count, 200)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "limit",
     [
         *("0", "201", "-1", "x", "", "1.5", "1e2", "99999999999999999999"),

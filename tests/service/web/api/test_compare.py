@@ -15,6 +15,7 @@ import detectors
 from detectors import Report
 from detectors.wording.figures import short_day
 from service.models import Audit, FindingSaving, ReportRow
+from tests.cases import each_case
 from tests.detectors.reference.builders import answers
 from tests.service.support.findings import add_account_finding
 from tests.service.support.scenes import Tenant, add_tenant
@@ -195,7 +196,7 @@ def test_long_lists_are_cut_to_the_largest_changes(
     assert [each["route"] for each in answer["routes"]] == ["r5", "r4"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("query", "message"),
     [
         ({"before": "a"}, "after must name the other audit"),

@@ -1,10 +1,10 @@
 """Early access signups, and the list that administrators see."""
 
-import pytest
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
 from service.models.identity.early_access import list_early_access
+from tests.cases import each_case
 from tests.service.support.scenes import error_of
 
 PATH = "/api/v1/early-access"
@@ -28,8 +28,8 @@ def test_other_fields_are_named_and_not_repeated_if_they_are_no_names(client: Fl
     )
 
 
-@pytest.mark.parametrize("path", [PATH, "/auth/magic-link"])
-@pytest.mark.parametrize("body", ["[]", '"b@example.org"', "null", "7"])
+@each_case("path", [PATH, "/auth/magic-link"])
+@each_case("body", ["[]", '"b@example.org"', "null", "7"])
 def test_a_body_that_is_not_an_object_gets_the_expected_shape(
     client: FlaskClient, path: str, body: str
 ) -> None:

@@ -8,6 +8,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
 from service.models import Audit, FindingRow
+from tests.cases import each_case
 from tests.service.support.scenes import AUDITS, Tenant, error_of
 
 
@@ -88,7 +89,7 @@ def test_an_audit_without_findings_has_an_empty_list(
     assert response.get_json() == {"audit_id": audit_id, "findings": []}
 
 
-@pytest.mark.parametrize("audit_id", ["x" * 201, "\0", "a\nb", "\x7f", "\x85", "a\x1b[0m"])
+@each_case("audit_id", ["x" * 201, "\0", "a\nb", "\x7f", "\x85", "a\x1b[0m"])
 def test_what_cannot_be_an_id_is_rejected(
     client: FlaskClient, tenant: Tenant, audit_id: str
 ) -> None:

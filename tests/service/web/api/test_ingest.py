@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from detectors.contract import MAX_BATCH_BYTES
 from service.core import tokens
 from service.models import Audit, IngestKey, Subscription
+from tests.cases import each_case
 from tests.detectors.formats.stored import decode_records
 from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, bearer, error_of, record
 
@@ -57,7 +58,7 @@ def test_five_thousand_records_are_accepted_and_one_more_is_not(
     assert "5,000" in message
 
 
-@pytest.mark.parametrize(
+@each_case(
     "authorization",
     [
         "",

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
@@ -21,6 +20,7 @@ from detectors.contract import (
     UNITS,
 )
 from service.models import Audit
+from tests.cases import each_case
 from tests.detectors.formats.test_record_v2 import NEW
 from tests.service.support.scenes import (
     INGEST,
@@ -81,7 +81,7 @@ def test_every_field_is_accepted_and_stored(
     assert json.loads(second) == record()
 
 
-@pytest.mark.parametrize(("body", "headers"), BAD_BODIES)
+@each_case(("body", "headers"), BAD_BODIES)
 def test_it_refuses_what_the_first_version_refuses_in_the_same_words(
     client: FlaskClient, tenant: Tenant, body: bytes, headers: Mapping[str, str]
 ) -> None:
@@ -121,7 +121,7 @@ def test_it_takes_an_active_subscription_and_an_ingest_key(
     error_of(response, 401, "unauthorized")
 
 
-@pytest.mark.parametrize("path", ["/api/v2", "/api/v2/audits", "/api/v2/nothing"])
+@each_case("path", ["/api/v2", "/api/v2/audits", "/api/v2/nothing"])
 def test_other_paths_of_the_second_version_do_not_exist(client: FlaskClient, path: str) -> None:
     error_of(client.get(path), 404, "not_found")
 

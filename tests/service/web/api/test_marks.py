@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.models.base import utc_now
 from service.web.auth.scopes import SCOPES
+from tests.cases import each_case
 from tests.service.support.scenes import Tenant, add_tenant
 
 MARKS = "/api/v1/marks"
@@ -51,7 +52,7 @@ def test_a_mark_without_a_day_is_of_today_and_a_repeated_one_is_the_same(
     assert first["day"] == str(utc_now().date())
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body",
     [{}, {"words": ""}, {"words": " "}, {"words": "x" * 61}, {"words": "x", "day": "soon"},
      {"words": "x", "more": 1}],

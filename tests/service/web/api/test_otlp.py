@@ -15,6 +15,7 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Account, SpanBatch
+from tests.cases import each_case
 from tests.service.otlp.requests import CHAT, JSON, PROTOBUF, as_json, as_protobuf, document, span
 from tests.service.support.scenes import Tenant, add_tenant
 
@@ -177,7 +178,7 @@ REFUSED: list[tuple[bytes, dict[str, str], int, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "headers", "status", "code"), REFUSED)
+@each_case(("body", "headers", "status", "code"), REFUSED)
 def test_a_refusal_is_a_status_in_the_encoding_of_the_request(
     client: FlaskClient,
     tenant: Tenant,

@@ -15,6 +15,7 @@ from service.models.audits.audits import STATUSES, Cursor
 from service.models.base import utc_now
 from service.reports.sample import get_sample_report
 from service.web.schemas.cursors import find_cursor, make_cursor
+from tests.cases import each_case
 from tests.service.support.scenes import AUDITS, Tenant, add_tenant, error_of
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -116,7 +117,7 @@ def test_since_begins_with_what_was_created_then(
         assert len(answer.get_json()["audits"]) == count
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("query", "message"),
     [
         ("status=running", "status must be one of"),
@@ -244,7 +245,7 @@ def test_each_route_wants_its_scopes_before_it_looks(
     assert client.get(f"{AUDITS}/%00{ending}", headers=reads).status_code == impossible
 
 
-@pytest.mark.parametrize("ending", ["", "/findings", "/report", "?limit=3"])
+@each_case("ending", ["", "/findings", "/report", "?limit=3"])
 def test_an_unchanged_response_is_not_sent_again(
     client: FlaskClient, tenant: Tenant, db_session: Session, ending: str
 ) -> None:

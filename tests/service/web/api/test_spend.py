@@ -160,7 +160,7 @@ CURSOR = "must be the next_cursor of an earlier response"
 OTHER = make_spend_cursor(SpendCursor(FIRST, SECOND, ("route",), ("chat",)))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("query", "message"),
     [
         ("from=2026-03", f"from {DAY}"),

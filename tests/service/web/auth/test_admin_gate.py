@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from flask import Flask
 
+from tests.cases import each_case
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import ADMIN_TOKEN as TOKEN
 from tests.worker.support.promises import Note, at_both_scales, sampled
@@ -139,7 +140,7 @@ def test_the_token_opens_it(administered: LiveService) -> None:
     assert Asker(administered).ask("GET", "/admin", TOKEN.encode()).status == 200
 
 
-@pytest.mark.parametrize("token", [None, b"", b" ", b"x", b"None"])
+@each_case("token", [None, b"", b" ", b"x", b"None"])
 def test_where_no_token_is_set_none_opens_it(live: LiveService, token: bytes | None) -> None:
     asker = Asker(live)
     for method in ("GET", "POST"):

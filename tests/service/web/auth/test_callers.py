@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from service.models import IngestKey, ReadToken
 from service.models.base import utc_now
+from tests.cases import each_case
 from tests.service.support.scenes import AUDITS, INGEST, Tenant, batch, error_of
 
 
@@ -70,7 +71,7 @@ def test_the_last_use_is_noted_now_and_then(
     assert last_use(IngestKey) != long_ago
 
 
-@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer"])
+@each_case("scheme", ["bearer", "BEARER", "Bearer"])
 def test_the_schemes_case_does_not_matter(client: FlaskClient, tenant: Tenant, scheme: str) -> None:
     headers = {"Authorization": f"{scheme} {tenant.key}"}
     assert client.post(INGEST, json=batch(), headers=headers).status_code == 201

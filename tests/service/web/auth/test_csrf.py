@@ -5,6 +5,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
+from tests.cases import each_case
 from tests.service.support.scenes import INGEST, Tenant, batch, error_of, sign_in
 
 EARLY_ACCESS = "/api/v1/early-access"
@@ -49,7 +50,7 @@ def test_our_own_pages_and_programs_pass(
     assert answer.status_code in (422, 429)
 
 
-@pytest.mark.parametrize("headers", FOREIGN)
+@each_case("headers", FOREIGN)
 def test_another_sites_page_is_rejected(
     client: FlaskClient, signed_in: dict[str, str], headers: dict[str, str]
 ) -> None:

@@ -15,6 +15,7 @@ import requests
 import detectors
 from detectors.formats.adapters import adapters
 from detectors.scrub.scrubber import Scrubber
+from tests.cases import each_case
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import INGEST, INGEST_V2, Tenant, record
 from tests.service.support.traces import traces_of
@@ -154,7 +155,7 @@ def test_a_canary_in_an_export_is_kept_nowhere(live: LiveService, name: str) -> 
         assert CANARY not in written
 
 
-@pytest.mark.parametrize("name", ["field name", "long field name", "field name with a line"])
+@each_case("name", ["field name", "long field name", "field name with a line"])
 def test_a_field_name_that_is_none_is_not_repeated(
     live: LiveService, tenant: Tenant, name: str
 ) -> None:
@@ -206,7 +207,7 @@ MALFORMED = (
 )
 
 
-@pytest.mark.parametrize("index", range(len(MALFORMED)))
+@each_case("index", range(len(MALFORMED)))
 def test_a_canary_in_what_is_no_proper_http_is_not_repeated(live: LiveService, index: int) -> None:
     answer = _send_raw(live, MALFORMED[index].encode("latin-1"))
     assert answer.startswith(b"HTTP/1.1 4") or answer.startswith(b"HTTP/1.1 501")

@@ -25,6 +25,7 @@ from service.config import Config
 from service.core.blobs import BlobError, BlobNotFoundError
 from service.errors import ConfigError, NotFoundError, UnavailableError
 from service.web.http.current import get_session
+from tests.cases import each_case
 from tests.service.support.scenes import AUDITS, INGEST, Tenant, batch, error_of
 
 SECRET_TEXT = "CANARY in an exception"
@@ -58,10 +59,8 @@ def test_a_storage_that_fails_is_worth_a_retry(
     assert missing.get(path).status_code == 500
 
 
-@pytest.mark.parametrize(
-    "path", ["/api/v1", "/api/v1/", "/api/v1/nothing", "/api/v1/audits/", "/api/v1//ingest"]
-)
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+@each_case("path", ["/api/v1", "/api/v1/", "/api/v1/nothing", "/api/v1/audits/", "/api/v1//ingest"])
+@each_case("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
 def test_an_unknown_route_of_the_api_has_the_envelope(
     client: FlaskClient, path: str, method: str
 ) -> None:
@@ -82,7 +81,7 @@ def test_no_path_redirects_to_a_forged_host(client: FlaskClient) -> None:
         assert "evil" not in response.get_data(as_text=True)
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/api", "/api/v3/ingest", "/api/v1x", "/r", "/r/"])
+@each_case("path", ["/nothing", "/api", "/api/v3/ingest", "/api/v1x", "/r", "/r/"])
 def test_an_unknown_route_elsewhere_has_a_page(client: FlaskClient, path: str) -> None:
     response = client.get(path)
     assert response.status_code == 404
@@ -90,7 +89,7 @@ def test_an_unknown_route_elsewhere_has_a_page(client: FlaskClient, path: str) -
     assert response.headers["X-Request-Id"] in response.get_data(as_text=True)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("accept", "mimetype"),
     [
         ("application/json", "application/json"),
@@ -238,7 +237,7 @@ def test_answers_of_the_api_are_kept_by_nobody_between(client: FlaskClient, tena
     assert read.headers["Cache-Control"] == "private, no-cache"
 
 
-@pytest.mark.parametrize("path", ["/", "/nowhere", "/sign-in", "/api/v1/audits"])
+@each_case("path", ["/", "/nowhere", "/sign-in", "/api/v1/audits"])
 def test_a_host_of_which_no_address_can_be_made_is_a_bad_request(
     client: FlaskClient, path: str
 ) -> None:

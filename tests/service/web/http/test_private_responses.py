@@ -1,13 +1,14 @@
 """Responses that can hold private data stay out of caches, errors under their addresses too."""
 
-import pytest
 from flask.testing import FlaskClient
+
+from tests.cases import each_case
 
 PAGES = ("/dashboard", "/settings", "/settings/sessions", "/billing", "/upload", "/developer",
          "/developer/applications", "/settings/applications")  # fmt: skip
 
 
-@pytest.mark.parametrize("path", PAGES)
+@each_case("path", PAGES)
 def test_a_visitors_page_is_stored_by_no_cache(browser: FlaskClient, path: str) -> None:
     response = browser.get(path)
     assert response.status_code == 200, path
@@ -15,7 +16,7 @@ def test_a_visitors_page_is_stored_by_no_cache(browser: FlaskClient, path: str) 
     assert response.headers["Referrer-Policy"] == "same-origin"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "path", "status"),
     [
         ("GET", "/settings/nothing", 404),
@@ -37,8 +38,8 @@ def test_an_error_without_a_route_is_stored_by_no_cache(
     assert response.headers["Referrer-Policy"] == "no-referrer"
 
 
-@pytest.mark.parametrize("path", ["/oauth/token", "/oauth/revoke"])
-@pytest.mark.parametrize("method", ["GET", "PUT", "POST"])
+@each_case("path", ["/oauth/token", "/oauth/revoke"])
+@each_case("method", ["GET", "PUT", "POST"])
 def test_every_error_of_the_token_endpoints_is_stored_by_no_cache(
     client: FlaskClient, method: str, path: str
 ) -> None:

@@ -13,6 +13,7 @@ from service.web.auth.csrf import MAX_FORM_BYTES
 from service.web.http.bodies import SMALL_BYTES
 from service.web.http.json_fields import decode_fields
 from service.web.schemas.sign_in import MagicLinkSchema
+from tests.cases import each_case
 from tests.service.support.scenes import error_of
 
 # What reads more, each with a credential, a signature or a size of its own.
@@ -29,8 +30,8 @@ BRACKETS: Final = b"[" + b"[]," * 100_000 + b"[]]"
 BY: Final = {"REMOTE_ADDR": "fd00::5b"}
 
 
-@pytest.mark.parametrize("path", SMALL)
-@pytest.mark.parametrize("kind", ["application/json", "application/x-www-form-urlencoded"])
+@each_case("path", SMALL)
+@each_case("kind", ["application/json", "application/x-www-form-urlencoded"])
 def test_a_small_body_of_one_byte_too_many_is_rejected(
     client: FlaskClient, path: str, kind: str
 ) -> None:
@@ -53,7 +54,7 @@ class _Endless(io.RawIOBase):
         return size
 
 
-@pytest.mark.parametrize("path", SMALL)
+@each_case("path", SMALL)
 def test_sixteen_megabytes_of_brackets_are_not_read(client: FlaskClient, path: str) -> None:
     body = _Endless()
     answer = client.post(

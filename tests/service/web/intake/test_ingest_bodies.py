@@ -12,6 +12,7 @@ from werkzeug.test import TestResponse
 
 from service.errors import PayloadTooLargeError
 from service.web.http.bodies import bounded_body, plain_body
+from tests.cases import each_case
 from tests.service.support.hostile import hostile_bodies
 from tests.service.support.scenes import INGEST, Tenant, batch, error_of, record
 
@@ -27,9 +28,7 @@ def _post(
     return client.post(INGEST, data=body, headers=headers, content_type="application/json")
 
 
-@pytest.mark.parametrize(
-    "content_type", ["text/plain", "text/csv", "multipart/form-data", "application/xml", ""]
-)
+@each_case("content_type", ["text/plain", "text/csv", "multipart/form-data", "application/xml", ""])
 def test_another_content_type_is_not_supported(
     client: FlaskClient, tenant: Tenant, content_type: str
 ) -> None:
@@ -51,7 +50,7 @@ def test_a_gzipped_body_is_unpacked(client: FlaskClient, tenant: Tenant, encodin
     assert response.get_json()["records"] == 20
 
 
-@pytest.mark.parametrize("encoding", ["br", "deflate", "zstd", "gzip, gzip", "compress", "*", ""])
+@each_case("encoding", ["br", "deflate", "zstd", "gzip, gzip", "compress", "*", ""])
 def test_another_encoding_is_not_supported(
     client: FlaskClient, tenant: Tenant, encoding: str
 ) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from detectors.formats import read_stored
 from service.models import Audit, Credit, IdempotencyKey
+from tests.cases import each_case
 from tests.detectors.formats.adapters.exports import EXPORTS
 from tests.detectors.formats.adapters.source_rows import BATCH, LITELLM, lines
 from tests.detectors.formats.test_logs import LOGS
@@ -211,7 +212,7 @@ def test_the_keys_of_two_accounts_and_of_ingest_are_apart(
     assert len(ids) == 2
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9"])
+@each_case("key", ["", "x" * 256, "caf\u00e9"])
 def test_a_malformed_key_is_a_bad_request(live: LiveService, person: Person, key: str) -> None:
     error_in(upload(live.url, person, log_file(), key=key), 400, "bad_request")
 
@@ -219,7 +220,7 @@ def test_a_malformed_key_is_a_bad_request(live: LiveService, person: Person, key
 # The body
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "content_type", "status"),
     [
         (log_file(), "application/json", 415),

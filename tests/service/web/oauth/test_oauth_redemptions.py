@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.core.tokens import Kind, mint
 from service.models import OAuthToken
+from tests.cases import each_case
 from tests.service.support.oauth_flow import (
     REVOKE,
     TOKEN,
@@ -71,7 +72,7 @@ def test_the_shortest_and_the_longest_verifier_redeem(
     assert browser.post(TOKEN, data=form).status_code == 200
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wrong", "status", "error"),
     [
         ({"grant_type": None}, 400, "unsupported_grant_type"),
@@ -104,7 +105,7 @@ def test_a_wrong_redemption_is_rejected_in_the_standards_words(
     assert _refused(browser, form, status, error)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name", ["grant_type", "code", "redirect_uri", "client_id", "client_secret", "code_verifier"]
 )
 def test_no_rejection_repeats_what_was_sent(
@@ -116,7 +117,7 @@ def test_no_rejection_repeats_what_was_sent(
     assert "canary" not in response.get_data(as_text=True)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("header", "status", "error"),
     [
         ("Basic !!!", 401, "invalid_client"),
@@ -184,7 +185,7 @@ def test_what_is_no_small_form_is_rejected_in_the_standards_shape(
         assert response.headers["Cache-Control"] == "no-store"
 
 
-@pytest.mark.parametrize("form", [{}, {"token": ""}, {"token_type_hint": "access_token"}])
+@each_case("form", [{}, {"token": ""}, {"token_type_hint": "access_token"}])
 def test_a_revocation_that_names_no_token_is_rejected(
     client: FlaskClient, application: Application, form: dict[str, str]
 ) -> None:

@@ -106,7 +106,7 @@ def test_months_and_providers_can_be_chosen(client: FlaskClient, tenant: Tenant)
     assert _read(client, tenant, "?provider=anthropic") == []
 
 
-@pytest.mark.parametrize("query", ["?from=2026-13", "?from=2026-02-01", "?from=2026-03&to=2026-02"])
+@each_case("query", ["?from=2026-13", "?from=2026-02-01", "?from=2026-03&to=2026-02"])
 def test_an_invalid_month_is_refused(client: FlaskClient, tenant: Tenant, query: str) -> None:
     error_of(client.get(f"{API}{query}", headers=tenant.reads), 422, "validation_error")
 
@@ -156,7 +156,7 @@ def test_a_bill_without_a_discount_offers_none(ada: Browser, db_session: Session
     assert ada.act(page, f"{page}/discount").status_code == 422
 
 
-@pytest.mark.parametrize("path", ["openai/2026-01", "openai/xx", "anthropic/2026-02"])
+@each_case("path", ["openai/2026-01", "openai/xx", "anthropic/2026-02"])
 def test_the_page_of_other_months_does_not_exist(
     ada: Browser, db_session: Session, path: str
 ) -> None:

@@ -13,6 +13,7 @@ import detectors
 from detectors.contract import SpendByRoute
 from service.models import Account, Audit, FindingSaving, ReportRow
 from service.models.base import utc_now
+from tests.cases import each_case
 from tests.service.support.browser import Browser
 from tests.service.support.documents import make_finding, make_report
 from tests.service.support.findings import add_account_finding
@@ -96,7 +97,7 @@ def test_a_preset_compares_the_last_days_with_those_before(
     assert f'name="before_to" type="date" value="{today() - timedelta(days=days)}"' in page
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("query", "problem"),
     [
         ("from=2026-03-02&to=2026-03-01", "The first day must not be after the last."),

@@ -22,6 +22,7 @@ from service.models import (
 )
 from service.models.base import new_id, utc_now
 from service.models.connections.unsent import replace_unsent
+from tests.cases import each_case
 from tests.service.support.bills import unsent_on
 from tests.service.support.browser import Browser, words_of
 
@@ -103,7 +104,7 @@ def test_connecting_is_on_record_and_mailed(ada: Browser, db_session: Session) -
     assert "Provider connected" in words_of(ada.get("/settings/activity"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("key", "said"),
     [
         ("sk-proj-canary", "wrong kind of key"),

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from service.models import Account, CallFile
 from service.models.base import utc_now
+from tests.cases import each_case
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.findings import add_account_finding
 from tests.service.support.spend import add_spend, spend_line
@@ -59,7 +60,7 @@ def test_the_latest_are_first_when_sorted_by_time(
     assert re.search(rf'aria-sort="{direction}"><a [^>]*>Last seen', page)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("state", "first"),
     [("open", "dismiss_90"), ("acknowledged", "dismiss_90"), ("dismissed", "reopen")],
 )

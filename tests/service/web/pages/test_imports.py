@@ -16,6 +16,7 @@ from service.models.base import utc_now
 from service.models.imports import by_day
 from service.models.imports.by_day import DAYS_SHOWN
 from service.web.pages.imports import page as page_of_imports
+from tests.cases import each_case
 from tests.service.support.scenes import INGEST, INGEST_V2, Tenant, batch, bearer, sign_in
 from tests.service.support.uploads import Person, add_person
 from tests.service.web.pages.forms import load_form
@@ -250,7 +251,7 @@ def test_the_batches_of_a_client_open_in_pages(
     assert "until=2026-03-01" in str(link(first, ">Back to all imports"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "query",
     [
         "?day=2026-13-01",

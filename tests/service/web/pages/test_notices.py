@@ -14,6 +14,7 @@ from service.models.notices.deliveries import post_notice
 from service.models.notices.events import REPORT_READY
 from service.models.notices.targets import MAX_TARGETS
 from service.notices import addresses
+from tests.cases import each_case
 from tests.notice_receiver import resolving
 from tests.service.support.browser import Browser, codes_of, words_of
 
@@ -67,7 +68,7 @@ def test_a_slack_channel_has_no_secret(ada: Browser, db_session: Session) -> Non
     assert "canary" not in listed
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "words"),
     [
         ({"url": "http://hooks.example.com/"}, "must start with https://"),

@@ -11,6 +11,7 @@ from detectors.agents import ledger, sending
 from service.models.calls import plan_limits
 from service.models.calls.plan_limits import PlanLimit, store_limits
 from service.web.schemas.plan_usage import MOST_LIMITS, MOST_MINUTES, MOST_PERCENT
+from tests.cases import each_case
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant
 
@@ -54,7 +55,7 @@ def test_windows_of_the_days_that_are_asked_for(
     assert bool(peaks(client, tenant, f"?from=2026-03-{days}")) is is_shown
 
 
-@pytest.mark.parametrize(
+@each_case(
     "change",
     [
         {"used_percent": -1},
@@ -78,9 +79,7 @@ def test_what_is_no_limit_is_refused(
     assert db_session.scalar(select(PlanLimit)) is None
 
 
-@pytest.mark.parametrize(
-    "limits", ["none", {}, ["none"], [{**WEEK, "provider": ["codex"]}], [[WEEK]], None]
-)
+@each_case("limits", ["none", {}, ["none"], [{**WEEK, "provider": ["codex"]}], [[WEEK]], None])
 def test_what_is_no_list_of_limits_is_refused(
     client: FlaskClient, tenant: Tenant, limits: Any
 ) -> None:

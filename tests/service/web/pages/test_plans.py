@@ -117,7 +117,7 @@ def test_other_accounts_see_and_remove_nothing(
     assert db_session.query(Plan).count() == 0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "said"),
     [
         ({"name": " "}, "Enter a name"),

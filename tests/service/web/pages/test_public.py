@@ -11,6 +11,7 @@ from flask.testing import FlaskClient
 
 from detectors.wording.names import introduce_detectors
 from service.web.http.headers import SECURITY_HEADERS
+from tests.cases import each_case
 from tests.service.support.browser import words_of
 
 _ASKED: dict[str, Any] = {
@@ -27,7 +28,7 @@ def _words(client: FlaskClient, path: str) -> str:
     return words_of(answer.get_data(as_text=True))
 
 
-@pytest.mark.parametrize("path", OPEN)
+@each_case("path", OPEN)
 def test_a_page_has_one_heading_a_title_and_a_main_part(client: FlaskClient, path: str) -> None:
     page = client.get(path).get_data(as_text=True)
     assert page.startswith("<!doctype html>")
@@ -41,7 +42,7 @@ def test_the_landing_page_introduces_every_detector(client: FlaskClient) -> None
         assert f"{name} {summary}" in words
 
 
-@pytest.mark.parametrize("path", [*OPEN, "/nowhere"])
+@each_case("path", [*OPEN, "/nowhere"])
 def test_a_page_runs_no_inline_script_and_asks_no_other_site(
     client: FlaskClient, path: str
 ) -> None:

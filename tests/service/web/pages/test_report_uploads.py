@@ -18,6 +18,7 @@ from service.models import (
 )
 from service.models.calls.daily_spend import SpendRow
 from service.operations.connections.reconciliation import reconcile
+from tests.cases import each_case
 from tests.service.connections.exports import PERSON, SAMPLES
 from tests.service.support.browser import Browser, words_of
 
@@ -114,7 +115,7 @@ def test_costs_alone_are_compared_with_the_calls(ada: Browser, db_session: Sessi
     }
 
 
-@pytest.mark.parametrize("text", ["ts,provider\n1,2\n", "", "\x00\x01"])
+@each_case("text", ["ts,provider\n1,2\n", "", "\x00\x01"])
 def test_what_is_no_report_is_refused_in_the_form(
     ada: Browser, db_session: Session, text: str
 ) -> None:

@@ -14,6 +14,7 @@ from werkzeug.test import TestResponse
 
 from detectors.formats.adapters import adapters
 from service.models import Audit
+from tests.cases import each_case
 from tests.service.support.browser import words_of
 from tests.service.support.scenes import AUDITS, sign_in
 from tests.service.support.uploads import Person, add_person, free_credits, log_file
@@ -294,7 +295,7 @@ def test_the_limit_a_minute_counts_forms_and_api_together(
     assert client.post(AUDITS, headers=person.headers).status_code == 429
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256, "%0a", "%C3%BC"])
+@each_case("key", ["", "x" * 256, "%0a", "%C3%BC"])
 def test_an_invalid_key_is_rejected_with_a_reason(
     client: FlaskClient, person: Person, key: str
 ) -> None:
