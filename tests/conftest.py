@@ -21,6 +21,7 @@ import pytest
 from service.core.logs import configure_logging
 from service.operations.local.embedded.servers import EmbeddedServers
 from tests.databases import count_rows
+from tests.embedded.stoppable import StoppableServers
 from tests.groups import arrange, scheduler
 from tests.left_behind import LeftBehind
 from tests.run_folder import keep_run_folder
@@ -164,9 +165,9 @@ def data_folder(servers_folder: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def private_servers(data_folder: Path) -> Iterator[EmbeddedServers]:
+def private_servers(data_folder: Path) -> Iterator[StoppableServers]:
     """A set of servers, without tables, for one test to stop, kill and restart."""
-    with EmbeddedServers(data_folder) as servers:
+    with StoppableServers(data_folder) as servers:
         yield servers
 
 

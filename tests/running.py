@@ -68,7 +68,7 @@ class Running:
         assert len(everyone) > 8
         status, said = self.stop(stop_signal)
         # The notice appears where an ordinary user can't run root's own Python.
-        said = re.sub("(?m)^(Adding example data …|Note: the service runs as root.*)\n", "", said)
+        said = re.sub("(?m)^(Adding sample data …|Note: the service runs as root.*)\n", "", said)
         assert (status, said) == (0, "Stopping.\n")
         assert all(is_gone(process.pid) for process in everyone)
         assert not (self.folder / "state.json").exists()

@@ -283,7 +283,7 @@ def create_account(session: Session, email: str, plan: str) -> Account:
 
 
 def get_account(session: Session, email: str) -> Account:
-    found = find_account(session, email)
+    found = find_account(session, find_address(email) or email)
     if found is None:
         raise CommandError(f"there is no account for {email}")
     return found

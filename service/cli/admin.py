@@ -11,7 +11,7 @@ import msgspec
 from marshmallow import Schema, ValidationError
 from sqlalchemy.orm import Session
 
-from service.cli.account import json_command, session_of
+from service.cli.account import get_account, json_command, session_of
 from service.cli.command import CommandError, data_command, reach
 from service.cli.output import print_fields, print_table
 from service.config import Config
@@ -20,7 +20,7 @@ from service.jobs.queues import AuditQueues
 from service.mail.addresses import find_address
 from service.models.base import utc_now
 from service.models.billing.credits import count_free_credits
-from service.models.identity.accounts import Account, find_account
+from service.models.identity.accounts import find_account
 from service.models.operations.admin_actions import COMMAND
 from service.models.operations.admin_listings import (
     Page,
@@ -193,7 +193,7 @@ def grant(email: str, count: int, as_json: bool, data_dir: Path | None) -> None:
 def end_sessions(email: str, as_json: bool, data_dir: Path | None) -> None:
     """Sign an account out in every browser."""
     with session_of(reach(data_dir)) as session:
-        account = _get_account(session, email)
+        account = get_account(session, email)
         ended = sign_out(session, account, COMMAND)
         session.commit()
     print_fields({"email": account.email, "sessions_ended": ended}, as_json)
@@ -208,7 +208,7 @@ def remove_passkeys(email: str, as_json: bool, data_dir: Path | None) -> None:
     First make sure that it's really them: from then on, a sign-in link alone signs in.
     """
     with session_of(reach(data_dir)) as session:
-        account = _get_account(session, email)
+        account = get_account(session, email)
         removed = reset_passkeys(session, account, COMMAND)
         session.commit()
     print_fields({"email": account.email, "passkeys_removed": removed}, as_json)
@@ -248,13 +248,6 @@ def early_access(as_csv: bool, page: int, as_json: bool, data_dir: Path | None) 
         rows = export_early_access(session, COMMAND)
         session.commit()
     click.echo(write_early_access(rows), nl=False)
-
-
-def _get_account(session: Session, email: str) -> Account:
-    account = find_account(session, find_address(email) or "")
-    if account is None:
-        raise CommandError("no account has this email address")
-    return account
 
 
 def _list(

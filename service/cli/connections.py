@@ -14,17 +14,17 @@ from sqlalchemy.orm import Session
 from detectors.cli.terminal import report_console
 from detectors.errors import DetectorError
 from detectors.wording.figures import percent, usd
+from service.cli.account import get_account, session_of
 from service.cli.command import CommandError, data_command, reach
 from service.cli.output import print_fields
 from service.config import Config
 from service.connections import list_providers
 from service.connections.exports import read_export
-from service.core.db import make_engine, make_session_factory
 from service.jobs.queues import AuditQueues
 from service.models.connections.agent_totals import list_agent_months
 from service.models.connections.bill import list_months
 from service.models.connections.connections import ConnectionLimitError
-from service.models.identity.accounts import Account, find_account
+from service.models.identity.accounts import Account
 from service.models.identity.security_events import EventKind, add_security_event
 from service.operations.connections.agent_totals import compare_agents
 from service.operations.connections.by_hand import describe_reading, store_reading, warn_of_unused
@@ -74,12 +74,8 @@ def connect(provider: str, email: str, label: str, data_dir: Path | None) -> Non
         key = click.prompt(_KEY_PROMPT, hide_input=True)
     else:
         key = sys.stdin.readline()
-    engine = make_engine(config)
-    with make_session_factory(engine)() as session:
-        account = find_account(session, email)
-        if account is None:
-            raise CommandError("there is no account with this email address")
-        account_id = account.id
+    with session_of(config) as session:
+        account_id = get_account(session, email).id
         session.commit()
         try:
             sight = try_key(config, known, key.strip())
@@ -109,7 +105,7 @@ def reconcile(
     """
     config = reach(data_dir)
     emails = [each for each in given if "@" in each and not Path(each).exists()]
-    with make_session_factory(make_engine(config))() as session:
+    with session_of(config) as session:
         account = _find_account(session, emails)
         for file in (Path(each) for each in given if each not in emails):
             said = _store(config, session, account.id, file)
@@ -153,10 +149,7 @@ def reconcile(
 
 def _find_account(session: Session, emails: Sequence[str]) -> Account:
     if len(emails) == 1:
-        account = find_account(session, emails[0])
-        if account is None:
-            raise CommandError("there is no account with this email address")
-        return account
+        return get_account(session, emails[0])
     accounts = session.scalars(select(Account).limit(2)).all()
     if emails or len(accounts) != 1:
         raise CommandError("name one account by its email address")

@@ -14,6 +14,7 @@ from service.cli.command import USUAL_DATA_DIR, CommandError, data_option, one_l
 from service.config import read_secrets
 from service.errors import ConfigError
 from service.operations.local.run_state import find_state
+from service.operations.maintenance.doctor import machine, outside, servers
 from service.operations.maintenance.doctor.findings import (
     FAIL,
     OK,
@@ -23,26 +24,6 @@ from service.operations.maintenance.doctor.findings import (
     Diagnosis,
     exit_code,
     run_check,
-)
-from service.operations.maintenance.doctor.machine import (
-    check_disks,
-    check_names,
-    check_permissions,
-    check_storage,
-    check_values,
-    check_versions,
-)
-from service.operations.maintenance.doctor.outside import (
-    check_backups,
-    check_mail,
-    check_payments,
-    check_spark,
-    check_web,
-)
-from service.operations.maintenance.doctor.servers import (
-    check_database,
-    check_redis,
-    check_work,
 )
 
 _COLORS: Final = {OK: "green", WARN: "yellow", FAIL: "red"}
@@ -88,20 +69,20 @@ def _look(data_dir: Path | None) -> Iterator[Diagnosis]:
     environment |= state
     # Each whatever the others find, in the order in which someone would look.
     checks: Sequence[tuple[str, Check]] = (
-        ("settings", partial(check_names, environment)),
-        ("settings", partial(check_values, config)),
-        ("versions", check_versions),
-        ("permissions", partial(check_permissions, folder)),
-        ("database", partial(check_database, config)),
-        ("redis", partial(check_redis, config)),
-        ("storage", partial(check_storage, config)),
-        ("disk", partial(check_disks, config, folder)),
-        ("queue", partial(check_work, config)),
-        ("mail", partial(check_mail, config)),
-        ("payments", partial(check_payments, config)),
-        ("backups", partial(check_backups, environment)),
-        ("web", partial(check_web, config)),
-        ("spark", partial(check_spark, config)),
+        ("settings", partial(machine.check_names, environment)),
+        ("settings", partial(machine.check_values, config)),
+        ("versions", machine.check_versions),
+        ("permissions", partial(machine.check_permissions, folder)),
+        ("database", partial(servers.check_database, config)),
+        ("redis", partial(servers.check_redis, config)),
+        ("storage", partial(machine.check_storage, config)),
+        ("disk", partial(machine.check_disks, config, folder)),
+        ("queue", partial(servers.check_work, config)),
+        ("mail", partial(outside.check_mail, config)),
+        ("payments", partial(outside.check_payments, config)),
+        ("backups", partial(outside.check_backups, environment)),
+        ("web", partial(outside.check_web, config)),
+        ("spark", partial(outside.check_spark, config)),
     )
     for area, check in checks:
         yield from run_check(area, check)

@@ -1,6 +1,5 @@
 """tallystick keys: replace the secret key and the encryption key without failing requests."""
 
-import contextlib
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ import click
 from service.cli.command import USUAL_DATA_DIR, CommandError, data_command, reach
 from service.config.secret_files import SUFFIX
 from service.core.db import make_engine
+from service.core.durable_files import write_private
 from service.core.sealing import Sealer
 from service.errors import ConfigError
 from service.operations.local import run_state
@@ -133,7 +133,7 @@ class KeyFiles:
         if self._others():
             raise ConfigError(f"{self.fallbacks} has a key already; use or drop it first")
         self.load_key()  # there must be one to replace
-        _write(self.fallbacks, run_state.new_key(), like=self.current)
+        self._write(self.fallbacks, run_state.new_key())
 
     def use(self) -> None:
         """Use the accepted key, and accept the one that was in use."""
@@ -141,14 +141,14 @@ class KeyFiles:
         if not others:
             raise ConfigError(f"{self.fallbacks} has no key; add one first")
         # In this order, a process that starts in between knows both keys.
-        _write(self.fallbacks, " ".join([*others, key]))
-        _write(self.current, others[0])
-        _write(self.fallbacks, " ".join([*others[1:], key]))
+        self._write(self.fallbacks, " ".join([*others, key]))
+        self._write(self.current, others[0])
+        self._write(self.fallbacks, " ".join([*others[1:], key]))
 
     def drop(self) -> None:
         """Accept no other key than the one in use."""
         self.load_key()
-        _write(self.fallbacks, "", like=self.current)
+        self._write(self.fallbacks, "")
 
     def load_key(self) -> str:
         try:
@@ -159,20 +159,12 @@ class KeyFiles:
     def _others(self) -> list[str]:
         return self.fallbacks.read_text().split() if self.fallbacks.exists() else []
 
+    def _write(self, path: Path, text: str) -> None:
+        """Replace a file at once, and keep who may read it; a new one is as that of the key."""
+        kept = (path if path.exists() else self.current).stat()
+        owner, mode = (kept.st_uid, kept.st_gid), kept.st_mode & 0o777
+        write_private(path, f"{text}\n".encode(), owner, mode)
+
 
 def _find(name: str, data_dir: Path | None) -> KeyFiles:
     return KeyFiles.find(_NAMES[name], os.environ, data_dir or USUAL_DATA_DIR)
-
-
-def _write(path: Path, text: str, *, like: Path | None = None) -> None:
-    """Replace a file at once, and keep who may read it; a new one is `like` another."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(f"{text}\n")
-        with contextlib.suppress(FileNotFoundError):
-            kept = (path if path.exists() else like or path).stat()
-            os.fchown(descriptor, kept.st_uid, kept.st_gid)
-            os.fchmod(descriptor, kept.st_mode & 0o777)
-    temporary.replace(path)

@@ -78,6 +78,12 @@ class ScratchTooSmallError(Exception):
     """Copies of blobs would not fit on the disk of temporary files, even if it were empty."""
 
 
+def local_folder(storage_url: str) -> Path | None:
+    """Return the folder of a storage on this machine's disks; None for a bucket."""
+    parts = urlsplit(storage_url)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
 class BlobStore(ABC):
     """Blobs by key. Every method raises an `OSError` if the storage fails."""
 
@@ -90,10 +96,9 @@ class BlobStore(ABC):
         `s3_options` replace the AWS_ variables of the same names, in lower case. `patience`
         multiplies the deadlines, which are short because people wait for the service's requests.
         """
-        parts = urlsplit(storage_url)
-        if parts.scheme == "file":
-            return FileBlobs(Path(unquote(parts.path)))
-        if parts.scheme == "s3":
+        if folder := local_folder(storage_url):
+            return FileBlobs(folder)
+        if urlsplit(storage_url).scheme == "s3":
             return S3Blobs(storage_url, s3_options, patience)
         raise ValueError("a storage URL must start with file:// or s3://")
 

@@ -1,6 +1,7 @@
 """Files that appear under their name only when they are complete, and survive a crash."""
 
 import os
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from io import BufferedWriter, FileIO
@@ -54,6 +55,23 @@ def give_name(file: BinaryIO, path: Path) -> None:
         os.link(f"/proc/self/fd/{file.fileno()}", path.name, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
         os.close(folder)
+
+
+def write_private(
+    path: Path, content: bytes, owner: tuple[int, int] = (-1, -1), mode: int = 0o600
+) -> None:
+    """Replace a file, which only its owner can read; by default, that is the current user.
+
+    `owner` is a user's ID and a group's.
+    """
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        os.fchown(descriptor, *owner)
+        os.fchmod(descriptor, mode)
+        file.flush()
+        os.fsync(descriptor)
+    os.replace(temporary, path)
 
 
 def sync_folder(folder: Path) -> None:

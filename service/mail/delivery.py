@@ -1,6 +1,5 @@
 """Deliver a mail to an SMTP server, or to a folder if none is configured."""
 
-import os
 import smtplib
 import ssl
 from collections.abc import Iterable, Sequence
@@ -11,6 +10,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from service.config import Config
+from service.core.durable_files import write_private
 from service.jobs.sending import FinalError
 
 # For each SMTP command; the job has its own time limit.
@@ -57,14 +57,7 @@ def deliver(config: Config, message: EmailMessage, mail_id: str) -> None:
         # A file that only its owner can read; a retry replaces it.
         folder = Path(config.outbox_folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = folder / mail_file_name(mail_id)
-        unfinished = path.with_suffix(f".{os.getpid()}")
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(message.as_bytes())
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
+        write_private(folder / mail_file_name(mail_id), message.as_bytes())
 
 
 def check_server(config: Config) -> None:

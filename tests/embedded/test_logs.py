@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.operations.local.processes.handle import Program, Supervisor
-from service.operations.local.processes.output import LONGEST_LOG_BYTES, OLDER_LOGS
+from service.operations.local.processes.supervisor import LONGEST_LOG_BYTES, OLDER_LOGS
 from tests.embedded.processes import wait_until
 
 # Prints numbered lines while processes that inherit its output do the same, and then half a line.
@@ -32,7 +32,7 @@ if "-" not in me:
 
 @pytest.fixture
 def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
-    started = Supervisor(tmp_path / "supervisor.log")
+    started = Supervisor(tmp_path)
     yield started
     started.close()
 
@@ -43,7 +43,6 @@ def print_lines(folder: Path, name: str, lines: int, size: int, helpers: int) ->
         name=name,
         command=(sys.executable, "-c", _PRINT, *arguments),
         folder=str(folder),
-        log_file=str(folder / f"{name}.log"),
         environment={},
     )
 
@@ -98,7 +97,6 @@ def test_programs_print_while_another_one_takes_long_to_stop(
         name="stubborn",
         command=(sys.executable, "-c", _STUBBORN),
         folder=str(tmp_path),
-        log_file=str(tmp_path / "stubborn.log"),
         environment={},
         stop_seconds=20.0,
     )

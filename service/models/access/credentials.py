@@ -17,18 +17,22 @@ TOKEN_DAYS: Final = 90  # until a read token expires, unless its owner chooses o
 MAX_READ_TOKENS: Final = 50  # per account: more than it needs, too few to fill our tables
 
 
-class IngestKey(Owned, Base):
-    """A write-only key. Revoking deletes the row."""
+class _Credential(Owned):
+    """What keys and tokens have in common. Revoking deletes the row."""
 
-    __tablename__ = "ingest_keys"
-
-    prefix: Mapped[str]  # the first characters, to distinguish keys
+    prefix: Mapped[str]  # the first characters, to distinguish them
     secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
     label: Mapped[str] = mapped_column(default="")
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     last_used_at: Mapped[datetime | None]
     uses: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
     expires_at: Mapped[datetime | None]
+
+
+class IngestKey(_Credential, Base):
+    """A write-only key."""
+
+    __tablename__ = "ingest_keys"
 
     account: Mapped[Account] = relationship(lazy="joined")
 
@@ -41,19 +45,12 @@ class IngestKey(Owned, Base):
         return row, secret
 
 
-class ReadToken(Owned, Base):
+class ReadToken(_Credential, Base):
     """A read-only token with the scope `read:audits`, `read:findings` or both."""
 
     __tablename__ = "read_tokens"
 
-    prefix: Mapped[str]
-    secret_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
     scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
-    label: Mapped[str] = mapped_column(default="")
-    created_at: Mapped[datetime] = mapped_column(default=utc_now)
-    last_used_at: Mapped[datetime | None]
-    uses: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
-    expires_at: Mapped[datetime | None]
 
     account: Mapped[Account] = relationship(lazy="joined")
 

@@ -13,12 +13,11 @@ from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Engine, make_url, text
 from sqlalchemy.exc import ProgrammingError
 
-from service.core.blobs import BlobStore
+from service.core.blobs import BlobStore, local_folder
 from service.core.db import list_revisions, migrate
 from service.core.sealing import NOT_SEALED, Sealer
 from service.models.audits.blob_keys import BLOB_FOLDERS
@@ -177,9 +176,8 @@ def _restore_blob(repository: Repository, blobs: BlobStore, blob: StoredBlob) ->
 
 def _own_blobs(storage_url: str) -> None:
     """Give what root has written to the owner of the folder, whom the service runs as."""
-    parts = urlsplit(storage_url)
-    top = Path(unquote(parts.path))
-    if parts.scheme != "file" or os.geteuid() != 0 or not top.exists():
+    top = local_folder(storage_url)
+    if top is None or os.geteuid() != 0 or not top.exists():
         return
     owner = top.stat()
     for folder, folders, files in os.walk(top):

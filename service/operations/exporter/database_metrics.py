@@ -10,10 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import product
-from pathlib import Path
 from threading import Lock
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -22,6 +20,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.config import Config
+from service.core.blobs import local_folder
 from service.core.logs import get_logger
 from service.jobs.queues import AuditQueues
 from service.models.audits.audits import PROCESSING, QUEUED, SOURCES, STATUSES
@@ -66,9 +65,8 @@ class ServerMetrics(Collector):
         up.add_metric(["database"], float(from_database is not None))
         up.add_metric(["redis"], float(from_redis is not None))
         yield from (up, *(from_database or ()), *(from_redis or ()))
-        storage = urlsplit(self._config.storage_url)
-        folder = Path(unquote(storage.path))
-        if storage.scheme == "file" and folder.is_dir():
+        folder = local_folder(self._config.storage_url)
+        if folder and folder.is_dir():
             disk = shutil.disk_usage(folder)
             sizes = {"free": disk.free, "total": disk.total}
             yield _gauge("tallystick_storage_bytes", "Disk of the blobs.", "kind", sizes)

@@ -4,13 +4,13 @@ The keys are created once and survive restarts, so that report links stay valid.
 read these files.
 """
 
-import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from service.core.durable_files import write_private
 from service.operations.local.embedded.ownership import find_owner
 
 SECRET_KEY_NAME = "secret_key"  # noqa: S105 - a file's name
@@ -54,13 +54,3 @@ def find_state(data_dir: Path) -> dict[str, str] | None:
 
 def clear_state(data_dir: Path) -> None:
     (data_dir / STATE_NAME).unlink(missing_ok=True)
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write the file atomically."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    temporary.replace(path)

@@ -106,63 +106,52 @@ class Housekeeping:
         config = self._config
         days, links = config.report_retention_days, config.report_link_days
         call_days, rollup_days = config.call_retention_days, config.rollup_retention_days
-        chores: dict[str, Chore] = {
-            "raw_uploads": self._purge_raws,
-            "magic_links": _committed(delete_expired_links),
-            "oauth_codes": _committed(delete_ended_codes),
-            "expired_secrets": _committed(delete_expired_secrets),
-            "sessions": _committed(
-                lambda found: delete_ended_sessions(found, config.session_idle_days)
+        committed: dict[str, Chore] = {
+            "magic_links": delete_expired_links,
+            "oauth_codes": delete_ended_codes,
+            "expired_secrets": delete_expired_secrets,
+            "sessions": lambda found: delete_ended_sessions(found, config.session_idle_days),
+            "mails": lambda found: delete_sent(found, Mail, config.mail_retention_days),
+            "notice_deliveries": lambda found: delete_sent(
+                found, NoticeDelivery, config.mail_retention_days
             ),
-            "mails": _committed(lambda found: delete_sent(found, Mail, config.mail_retention_days)),
-            "notice_deliveries": _committed(
-                lambda found: delete_sent(found, NoticeDelivery, config.mail_retention_days)
-            ),
-            "connection_pulls": _committed(
-                lambda connection: delete_old_pulls(connection, _PULLS_KEPT_DAYS, BATCH)
-            ),
-            "agent_points": _committed(lambda found: delete_old_points(found, BATCH)),
-            "failed_work": _committed(delete_old_days),
-            "idempotency_keys": _committed(lambda found: hash_old_keys(found, BATCH)),
+            "connection_pulls": lambda found: delete_old_pulls(found, _PULLS_KEPT_DAYS, BATCH),
+            "agent_points": lambda found: delete_old_points(found, BATCH),
+            "failed_work": delete_old_days,
+            "idempotency_keys": lambda found: hash_old_keys(found, BATCH),
             # What was derived from calls.
-            "batch_reports": _committed(lambda found: delete_batch_reports(found, days, links)),
-            "account_audits": _committed(
-                lambda found: delete_account_audits(found, days, call_days, links)
+            "batch_reports": lambda found: delete_batch_reports(found, days, links),
+            "account_audits": lambda found: delete_account_audits(found, days, call_days, links),
+            "finding_history": lambda found: delete_finding_history(found, days, call_days),
+            "old_calls": lambda found: purge_old(found, call_days, BATCH),
+            "old_spend": lambda found: delete_old_spend(found, rollup_days, BATCH),
+            "old_reported_spend": lambda found: delete_old_unsent(found, rollup_days, BATCH),
+            "old_agent_totals": lambda found: delete_old_totals(found, rollup_days, BATCH),
+            "security_events": lambda found: delete_old_events(
+                found, config.activity_retention_days
             ),
-            "finding_history": _committed(
-                lambda found: delete_finding_history(found, days, call_days)
+            "replaced_call_files": lambda found: delete_replaced(found, BATCH),
+            "measured_accounts": measure_accounts,
+            "price_terms": rewrite_typed_terms,
+            "report_digests": lambda found: post_digests(
+                found, utc_now().replace(hour=0, minute=0, second=0, microsecond=0), BATCH
             ),
-            "old_calls": _committed(lambda found: purge_old(found, call_days, BATCH)),
-            "old_spend": _committed(lambda found: delete_old_spend(found, rollup_days, BATCH)),
-            "old_reported_spend": _committed(
-                lambda found: delete_old_unsent(found, rollup_days, BATCH)
-            ),
-            "old_agent_totals": _committed(
-                lambda found: delete_old_totals(found, rollup_days, BATCH)
-            ),
-            "security_events": _committed(
-                lambda found: delete_old_events(found, config.activity_retention_days)
-            ),
-            "replaced_call_files": _committed(lambda found: delete_replaced(found, BATCH)),
+        }
+        if not rollup_days:
+            del committed["old_spend"], committed["old_reported_spend"]
+            del committed["old_agent_totals"]
+        return {
+            "raw_uploads": self._purge_raws,
+            **{name: _committed(chore) for name, chore in committed.items()},
             # They are all deleted at once; reporting a full batch would cause another call.
             "unfinished_blobs": lambda _: min(
                 self._blobs.delete_unfinished(_UNFINISHED_BLOB_SECONDS), BATCH - 1
             ),
             "packed_reports": self._pack_reports,
-            "measured_accounts": _committed(measure_accounts),
-            "price_terms": _committed(rewrite_typed_terms),
-            "report_digests": _committed(
-                lambda found: post_digests(
-                    found, utc_now().replace(hour=0, minute=0, second=0, microsecond=0), BATCH
-                )
-            ),
             "weekly_digests": lambda found: post_weekly_digests(found, utc_now()),
             "watched_accounts": lambda found: watch_days(found, utc_now()),
             "checked_budgets": lambda found: check_budgets(found, utc_now()),
         }
-        if not rollup_days:
-            del chores["old_spend"], chores["old_reported_spend"], chores["old_agent_totals"]
-        return chores
 
     def _purge_raws(self, connection: Connection) -> int:
         config = self._config

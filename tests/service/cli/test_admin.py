@@ -161,7 +161,7 @@ def test_sign_out_ends_every_session(run: Run, committed: Session) -> None:
     unknown = run("sign-out", "nobody@example.com")
     assert (unknown.exit_code, unknown.stderr) == (
         2,
-        "Error: no account has this email address\n",
+        "Error: there is no account for nobody@example.com\n",
     )
 
 

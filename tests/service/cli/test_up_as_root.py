@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from service.operations.local.embedded.errors import ServersError
+from service.operations.local.embedded.placement import choose_user
 from service.operations.local.embedded.postgres import OWNER_ROLE, ROLE
 from service.operations.local.run_state import find_state
-from service.operations.local.users import choose_user
 from tests.running import Up
 from tests.warm import run_warm
 

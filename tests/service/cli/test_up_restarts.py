@@ -64,7 +64,7 @@ def test_a_killed_up_leaves_nothing_running_and_its_secret_stays(
     secret = kill_everything_of(second)
     demo = open_program(Demo, open_python)(second.folder, **open_python, **ONE_OF_EACH)
     assert (second.folder / "secret_key").read_text() == secret
-    assert "20 more findings" in demo.printed, demo.printed
+    assert "8 more findings" in demo.printed, demo.printed
     [report] = re.findall(r"^Report: (.+)$", demo.printed, re.MULTILINE)
     demo.stop_in_order(signal.SIGINT)
     assert Path(report).read_text().startswith("<!doctype html>")

@@ -75,7 +75,7 @@ def test_an_audit_survives_a_database_that_restarts_beside_it(system: System) ->
     system.delay_audits(1.0)
     (audit_id,) = system.ingest()
     system.wait_for_job(audit_id)
-    system.servers.restart_postgres(immediate=True)
+    system.servers.crash_postgres()
     system.wait_done([audit_id], 30)
     assert system.reports_of([audit_id]) == {audit_id: 1}
 

@@ -55,7 +55,7 @@ def test_it_goes_on_after_the_database_crashed(system: System) -> None:
     """By default, a worker does in `test_process.py`."""
     with system.without_workers():
         (audit_id,) = system.ingest()
-        system.servers.restart_postgres(immediate=True)
+        system.servers.crash_postgres()
         system.flush_redis()
         wait_until(lambda: system.redis.llen(INGEST_QUEUE) == 1, 20)
     system.wait_done([audit_id], 20)

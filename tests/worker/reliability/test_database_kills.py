@@ -137,7 +137,7 @@ def test_no_route_answers_500_while_postgres_is_killed(
 
 def _kill(web: System, kind: str) -> None:
     if kind == "restart":
-        web.servers.restart_postgres(immediate=True)
+        web.servers.crash_postgres()
     else:
         with suppress(psutil.NoSuchProcess):
             _find(psutil.Process(_postmaster_of(web)), kind).kill()

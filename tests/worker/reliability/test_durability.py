@@ -109,7 +109,7 @@ def _crash(
             if crashes[-1] == "web":
                 system.kill_web()
             else:
-                system.servers.restart_postgres(immediate=True)
+                system.servers.crash_postgres()
             crashes.pop()
     finally:
         broken.set()

@@ -178,7 +178,7 @@ def _kill(system: System, victim: str) -> None:
     if victim == "web":
         system.kill_web()
     elif victim == "database":
-        system.servers.restart_postgres(immediate=True)
+        system.servers.crash_postgres()
     else:
         name = f"{victim}-0"
         children = psutil.Process(system.processes[name].pid).children()

@@ -353,7 +353,7 @@ def _crashing_database(system: System) -> Iterator[None]:
 
     def crash() -> None:
         while not ended.is_set():
-            system.servers.restart_postgres(immediate=True)
+            system.servers.crash_postgres()
             ended.wait(1.0)
 
     thread = threading.Thread(target=crash)

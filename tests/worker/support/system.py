@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
 from service.cli.account import create_account, mint_ingest_key
-from service.operations.local.embedded.servers import EmbeddedServers
+from tests.embedded.stoppable import StoppableServers
 from tests.templates import make_data_folder
 from tests.warm import AUDITS, PROVIDERS, WarmProcess
 from tests.worker.support.jobs import Jobs, RunningJob
@@ -58,7 +58,7 @@ class System(Records, Jobs):
     ):
         self.folder = folder
         self.control = folder / "control"
-        self.servers = EmbeddedServers(folder / "var")
+        self.servers = StoppableServers(folder / "var")
         self.processes: dict[str, WarmProcess] = {}
         self._sessions: set[int] = set()
         self._settings = settings

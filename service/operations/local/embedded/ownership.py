@@ -5,7 +5,8 @@ import fcntl
 import os
 import time
 from pathlib import Path
-from signal import Signals
+from pwd import struct_passwd
+from signal import SIGINT
 
 import psutil
 
@@ -16,6 +17,7 @@ LOCK_NAME = "lock"
 WINDING_DOWN_SECONDS = 30.0
 STOP_SECONDS = 15.0
 _POLL_SECONDS = 0.05
+_SERVERS = frozenset({"postgres", "initdb", "valkey-server"})
 
 
 def lock_folder(folder: Path) -> int:
@@ -74,23 +76,24 @@ def _read_owner(descriptor: int) -> int | None:
     return None
 
 
-def stop_leftovers(programs: frozenset[str], folder: Path, user: int, signal: Signals) -> None:
+def stop_leftovers(folder: Path, user: struct_passwd | None) -> None:
     """Stop servers of the folder that outlived their supervisor; use SIGKILL if they are slow.
 
     PID files aren't trusted, because process IDs are reused: a leftover is a process of the
-    servers' user that runs the server's program with this folder as an argument or, like
+    servers' user that runs one of their programs with a folder in this one as an argument or, like
     PostgreSQL's sessions, as its working directory. psutil checks its start time before a signal.
     """
-    leftovers = []
+    user_id, leftovers = user.pw_uid if user else os.geteuid(), []
     for process in psutil.process_iter(["cmdline", "cwd", "name", "uids"]):
         found = process.info
-        command = found["cmdline"] or [""]
-        is_server = os.path.basename(command[0]) in programs and str(folder) in command
-        is_session = found["name"] in programs and found["cwd"] == str(folder)
-        if found["uids"] and found["uids"].real == user and (is_server or is_session):
+        if found["name"] not in _SERVERS or not found["uids"] or found["uids"].real != user_id:
+            continue
+        if folder in (
+            Path(word).parent for word in (*(found["cmdline"] or ()), found["cwd"] or "")
+        ):
             leftovers.append(process)
             with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(signal)
+                process.send_signal(SIGINT)  # for PostgreSQL, the "fast" shutdown
     _, stubborn = psutil.wait_procs(leftovers, timeout=STOP_SECONDS)
     for process in stubborn:
         with contextlib.suppress(psutil.NoSuchProcess):

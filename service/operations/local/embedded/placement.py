@@ -1,4 +1,4 @@
-"""Choose the user that the servers run as, and the folder of their files.
+"""The users that root runs programs as, and the folders and copies of programs that they can reach.
 
 PostgreSQL refuses to run as root, so root runs it as an ordinary user. If that user can't reach the
 data folder, another folder holds the files; if they can't reach the programs, we copy them. The
@@ -7,14 +7,21 @@ service's own programs run as a second user, who may use the servers but not tou
 
 import os
 import pwd
+import shlex
+import subprocess
+import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from pwd import struct_passwd
+from typing import Final
 
+from service.config import Config
+from service.core.blobs import local_folder
 from service.operations.local.embedded.binaries import Binaries, copy_binaries
 from service.operations.local.embedded.errors import ServersError
-from service.operations.local.processes.handle import OrdinaryUser
-from service.operations.local.users import succeeds
+from service.operations.local.processes.handle import run_as
 
 # A file in the data folder with the path of the folder that holds the servers' files instead.
 ELSEWHERE_NAME = "servers-folder"
@@ -24,6 +31,17 @@ SHORT_SOCKETS = Path("/tmp")  # noqa: S108 - likewise
 # macOS allows 103 bytes in a socket's path, Linux 107.
 MAX_SOCKET_PATH_BYTES = 103
 LONGEST_SOCKET_NAME = ".s.PGSQL.5432"
+
+_SERVERS_USERS: Final = ("postgres", "nobody")
+# A user made for the service, or else one that every system has. Not `nobody`, whom PostgreSQL may
+# run as: the service must not be able to change the database's files.
+_PROGRAMS_USERS: Final = ("tallystick", "www-data", "daemon")
+# The parts of the checkout and of its environment that every program needs.
+_IMPORT_CHECK: Final = """
+from importlib.util import find_spec
+for name in ("service.app", "detectors", "worker", "gunicorn", "polars"):
+    open(find_spec(name).origin).close()
+"""
 
 
 @dataclass(frozen=True)
@@ -38,17 +56,13 @@ class Placement:
     folder: Path
     sockets: Path
     binaries: Binaries
-    user: OrdinaryUser | None
-    programs_user: OrdinaryUser | None
+    user: struct_passwd | None
+    programs_user: struct_passwd | None
     notices: tuple[str, ...]
-
-    @property
-    def user_id(self) -> int:
-        return self.user.user if self.user else os.geteuid()
 
 
 def place(
-    data_dir: Path, binaries: Binaries, programs_user: OrdinaryUser | None = None
+    data_dir: Path, binaries: Binaries, programs_user: struct_passwd | None = None
 ) -> Placement:
     """Choose user, folders and programs for the servers of a data folder."""
     try:
@@ -57,13 +71,12 @@ def place(
         raise ServersError(
             f"PostgreSQL needs a user name, but the user ID {os.geteuid()} has none"
         ) from None
-    user: OrdinaryUser | None = None
+    user: struct_passwd | None = None
     notices: tuple[str, ...] = ()
     if os.geteuid() != 0:
         folder = make_private(data_dir / "servers", None)
     else:
-        user = _find_user(_recorded_folder(data_dir) or data_dir / "servers")
-        folder, notices = _place_for(user, data_dir)
+        user, folder, notices = _place_as_root(data_dir)
         programs = (binaries.postgres / "bin/postgres", binaries.postgres / "bin/initdb")
         if not all(succeeds(user, '"$1" --version', each) for each in (*programs, binaries.valkey)):
             binaries = copy_binaries(binaries, folder)
@@ -74,64 +87,120 @@ def place(
     make_private(sockets, user)
     if user is not None and programs_user is not None:
         folder.chmod(0o711)  # to pass through; each folder inside is private
-        os.chown(sockets, user.user, programs_user.group, follow_symlinks=False)
+        os.chown(sockets, user.pw_uid, programs_user.pw_gid, follow_symlinks=False)
     sockets.chmod(0o710 if user is not None and programs_user is not None else 0o700)
     return Placement(owner, folder, sockets, binaries, user, programs_user, notices)
 
 
-def make_private(folder: Path, user: OrdinaryUser | None) -> Path:
+def make_private(folder: Path, user: struct_passwd | None) -> Path:
     """Create a folder that only this user and root can enter."""
     folder.mkdir(mode=0o700, exist_ok=True)
     if user is not None:
-        os.chown(folder, user.user, user.group, follow_symlinks=False)
+        os.chown(folder, user.pw_uid, user.pw_gid, follow_symlinks=False)
     return folder
 
 
-def _find_user(existing: Path) -> OrdinaryUser:
-    """Return the owner of existing data, or else an ordinary user that every machine has."""
-    try:
-        entries = [pwd.getpwuid((existing / "postgres").stat().st_uid)]
-    except (OSError, KeyError):
-        every = {entry.pw_name: entry for entry in pwd.getpwall()}
-        entries = [every[name] for name in ("postgres", "nobody") if name in every]
-    for entry in entries:
-        if entry.pw_uid != 0:
-            return OrdinaryUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
-    raise ServersError("PostgreSQL can't run as root, and there is no user postgres or nobody")
-
-
-def _place_for(user: OrdinaryUser, data_dir: Path) -> tuple[Path, tuple[str, ...]]:
-    recorded, notices = _recorded_folder(data_dir), list[str]()
-    if recorded is None:
-        folder = _make_passable(data_dir / "servers", user)
+def _place_as_root(data_dir: Path) -> tuple[struct_passwd, Path, tuple[str, ...]]:
+    """Return the servers' user, the folder of their files, and notices."""
+    folder, record, notices = data_dir / "servers", data_dir / ELSEWHERE_NAME, list[str]()
+    with suppress(OSError):
+        recorded = Path(record.read_text().strip())
+        # Only root's own; anybody can make a folder in `ELSEWHERE`.
+        if recorded.lstat().st_uid == 0 and recorded.is_dir() and not recorded.is_symlink():
+            folder = recorded
+    names: tuple[str, ...] = _SERVERS_USERS
+    with suppress(OSError, KeyError):
+        names = ((folder / "postgres").owner(),)
+    users = _list_users(names)
+    if not users:
+        raise ServersError("PostgreSQL can't run as root, and there is no user postgres or nobody")
+    user = users[0]
+    if folder == data_dir / "servers":
+        _make_passable(folder, user)
         if succeeds(user, 'cd "$1"', folder):
-            return folder, ()
+            return user, folder, ()
         folder.rmdir()
-        record = data_dir / ELSEWHERE_NAME
         if record.exists():
             notices.append(f"{record.read_text().strip()} no longer exists; its database is lost")
-        recorded = Path(tempfile.mkdtemp(prefix="tallystick-", dir=ELSEWHERE))
-        record.write_text(f"{recorded}\n")
+        folder = Path(tempfile.mkdtemp(prefix="tallystick-", dir=ELSEWHERE))
+        record.write_text(f"{folder}\n")
     notices.append(
-        f"the servers run as the user {user.name}, who can't access {data_dir}; "
-        f"the database is in {recorded}"
+        f"the servers run as the user {user.pw_name}, who can't access {data_dir}; "
+        f"the database is in {folder}"
     )
-    return _make_passable(recorded, user), tuple(notices)
+    _make_passable(folder, user)
+    return user, folder, tuple(notices)
 
 
-def _recorded_folder(data_dir: Path) -> Path | None:
-    """Return the folder chosen earlier, if it exists and belongs to root."""
-    try:
-        folder = Path((data_dir / ELSEWHERE_NAME).read_text().strip())
-        owner = folder.lstat().st_uid
-    except OSError:
-        return None
-    return folder if owner == 0 and folder.is_dir() and not folder.is_symlink() else None
-
-
-def _make_passable(folder: Path, user: OrdinaryUser) -> Path:
+def _make_passable(folder: Path, user: struct_passwd) -> None:
     """Create a folder of root that only root and the servers' group can pass through."""
     folder.mkdir(mode=0o710, exist_ok=True)
-    os.chown(folder, 0, user.group)
+    os.chown(folder, 0, user.pw_gid)
     folder.chmod(0o710)
-    return folder
+
+
+def _list_users(names: tuple[str, ...]) -> list[struct_passwd]:
+    """Return those of the users that this machine has, in this order, and never root."""
+    every = {entry.pw_name: entry for entry in pwd.getpwall() if entry.pw_uid != 0}
+    return [every[name] for name in names if name in every]
+
+
+def choose_user(
+    data_dir: Path, *, allow_root: bool
+) -> tuple[struct_passwd | None, tuple[str, ...]]:
+    """Return the user that root runs the programs as, and notices; None is root.
+
+    It is the owner of existing blobs, or else the first candidate of this system. Raises
+    `ServersError` if no user can run them, unless root may.
+    """
+    users = _list_users(_PROGRAMS_USERS)
+    blobs = data_dir / "blobs"
+    owner = blobs.stat().st_uid if blobs.exists() else 0
+    users.sort(key=lambda user: user.pw_uid != owner)
+    reason = f"there is no user {', '.join(_PROGRAMS_USERS[:-1])} or {_PROGRAMS_USERS[-1]}"
+    for user in users[:1]:
+        run = f'exec {shlex.quote(sys.executable)} -P -c "$1"'
+        # What the user needs, and how to try it: the data folder, Python, and the programs' code.
+        needed: tuple[tuple[Path, str, Path | str], ...] = (
+            (data_dir, 'cd "$1"', data_dir),
+            (Path(sys.executable).resolve(), run, ""),
+            (Path(__file__).parents[4], run, _IMPORT_CHECK),
+        )
+        closed = next((path for path, how, of in needed if not succeeds(user, how, of)), None)
+        if closed is None:
+            return user, ()
+        reason = f"the user {user.pw_name} can't access {closed}"
+    if not allow_root:
+        raise ServersError(
+            f"the service must not run as root, and {reason}; start it as an ordinary user, or move"
+            " the folder to where that user can access it"
+        )
+    return None, (f"the service runs as root, because {reason}; see docs/operations.md",)
+
+
+def own_folders(user: struct_passwd, data_dir: Path, config: Config) -> None:
+    """Give the folders that the programs write to the user that they run as."""
+    blobs = local_folder(config.storage_url)
+    named = (config.metrics_folder, config.outbox_folder, config.upload_folder)
+    for folder in (*((blobs,) if blobs else ()), *(data_dir / name for name in named if name)):
+        if folder.exists() and not folder.is_relative_to(data_dir):
+            if not succeeds(user, 'test -w "$1" && test -x "$1"', folder):
+                raise ServersError(f"the user {user.pw_name} can't write to {folder}")
+            continue
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid != user.pw_uid:  # root filled it earlier
+            command = ("chown", "-R", "-h", f"{user.pw_uid}:{user.pw_gid}", folder)
+            subprocess.run(command, check=True)  # noqa: S603 - two numbers and a folder
+
+
+def succeeds(user: struct_passwd, script: str, argument: Path | str) -> bool:
+    """Check by trying whether the user can do it, because file modes aren't enough to know."""
+    attempt = subprocess.run(  # noqa: S603 - our own script
+        ["/bin/sh", "-c", script, "sh", argument],
+        cwd="/",
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+        **run_as(user),
+    )
+    return attempt.returncode == 0

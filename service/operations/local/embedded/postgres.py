@@ -8,21 +8,20 @@ import shutil
 import signal
 import struct
 import subprocess
-import tempfile
-from pathlib import Path
 
 import psycopg2
 from sqlalchemy import URL
 
+from service.core.durable_files import write_private
 from service.operations.local.embedded.errors import ServerStartError
-from service.operations.local.embedded.ownership import stop_leftovers
 from service.operations.local.embedded.placement import Placement, make_private
-from service.operations.local.processes.handle import Probe, Program
+from service.operations.local.processes.handle import Probe, Program, run_as
 
 NAME = "postgres"
 DATABASE = OWNER_ROLE = "tallystick"
 ROLE = "tallystick_service"
-PORT = 5432  # Only part of the socket's name.
+_PORT = 5432  # Only part of the socket's name.
+_SOCKET_NAME = f".s.PGSQL.{_PORT}"
 _PROTOCOL = 3 << 16  # version 3.0
 
 _ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
@@ -30,7 +29,7 @@ _SETTINGS = {
     "listen_addresses": "",
     # The sockets' folder decides who can connect.
     "unix_socket_permissions": "0777",
-    "port": str(PORT),
+    "port": str(_PORT),
     "max_connections": "200",
     "timezone": "UTC",
     "log_timezone": "UTC",
@@ -42,64 +41,56 @@ _SETTINGS = {
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
 }
+_INITDB_OPTIONS = (
+    f"--username={OWNER_ROLE}",
+    "--encoding=UTF8",
+    # The same sort order on every machine, regardless of its locales.
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    "--locale=C",
+    "--auth-host=reject",
+    "--auth-local=peer",
+)
 
 
 def prepare(placement: Placement) -> None:
-    """Create the data folder if needed, and stop leftover processes."""
-    folder, owner = placement.folder / NAME, placement.user_id
-    stop_leftovers(frozenset({NAME}), folder, owner, signal.SIGINT)
+    """Create the data folder if needed, and admit the users of this service."""
+    folder = placement.folder / NAME
     if not folder.exists():
         # Under a temporary name, so that a kill leaves no incomplete folder.
         unfinished = folder.with_suffix(".unfinished")
-        stop_leftovers(frozenset({"initdb"}), unfinished, owner, signal.SIGTERM)
         shutil.rmtree(unfinished, ignore_errors=True)
         make_private(unfinished, placement.user)
+        initdb = placement.binaries.postgres / "bin/initdb"
         made = subprocess.run(  # noqa: S603 - our own program
-            [
-                placement.binaries.postgres / "bin/initdb",
-                "--pgdata",
-                unfinished,
-                f"--username={OWNER_ROLE}",
-                "--encoding=UTF8",
-                # The same sort order on every machine, regardless of its locales.
-                "--locale-provider=builtin",
-                "--builtin-locale=C.UTF-8",
-                "--locale=C",
-                "--auth-host=reject",
-                "--auth-local=peer",
-            ],
+            [initdb, "--pgdata", unfinished, *_INITDB_OPTIONS],
             env=_ENVIRONMENT,
             cwd=placement.folder,
-            user=placement.user and placement.user.user,
-            group=placement.user and placement.user.group,
-            extra_groups=[] if placement.user else None,
             capture_output=True,
             text=True,
             check=False,
+            **run_as(placement.user),
         )
         if made.returncode != 0:
             log_file = placement.folder / "initdb.log"
             log_file.write_text(made.stdout + made.stderr)
             raise ServerStartError("PostgreSQL", log_file)
         unfinished.rename(folder)
-    # Admit only the users of this service, as identified by the kernel. The user that runs the
-    # programs is no owner, unless the same user started everything.
+    # Only the users of this service, as identified by the kernel. The user that runs the programs
+    # is no owner, unless the same user started everything.
     roles = [(placement.owner, OWNER_ROLE), (placement.owner, ROLE)]
     if placement.programs_user is not None:
-        roles.append((placement.programs_user.name, ROLE))
+        roles.append((placement.programs_user.pw_name, ROLE))
     user_map = "".join(f'tallystick "{name}" {role}\n' for name, role in roles)
+    user = placement.user
+    owner = (user.pw_uid, user.pw_gid) if user else (-1, -1)
     admitted = f"local all {OWNER_ROLE},{ROLE} peer map=tallystick\n"
     for name, text in (("pg_ident.conf", user_map), ("pg_hba.conf", admitted)):
         # Replaced without following a link of the server's user.
-        descriptor, temporary = tempfile.mkstemp(dir=folder)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-            if placement.user is not None:
-                os.fchown(descriptor, placement.user.user, placement.user.group)
-        os.replace(temporary, folder / name)
+        write_private(folder / name, text.encode(), owner)
 
 
-def program(placement: Placement, log_file: Path) -> Program:
+def program(placement: Placement) -> Program:
     folder = placement.folder / NAME
     settings = _SETTINGS | {"unix_socket_directories": str(placement.sockets)}
     options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
@@ -110,24 +101,39 @@ def program(placement: Placement, log_file: Path) -> Program:
         name=NAME,
         command=(str(placement.binaries.postgres / "bin/postgres"), "-D", str(folder), *options),
         folder=str(placement.folder),
-        log_file=str(log_file),
-        environment=_ENVIRONMENT,
+        environment=_ENVIRONMENT | _name_predecessor(placement),
         user=placement.user,
         stop_signal=signal.SIGINT,  # "fast" shutdown: disconnects sessions without losing data
         stop_seconds=20.0,
-        pid_files=(
-            str(folder / "postmaster.pid"),
-            str(placement.sockets / f".s.PGSQL.{PORT}.lock"),
-        ),
         # A busy session doesn't notice that its server was killed, and blocks the next server.
         orphans=NAME,
         probe=Probe(
-            socket=str(placement.sockets / f".s.PGSQL.{PORT}"),
+            socket=str(placement.sockets / _SOCKET_NAME),
             question=opening + b"X" + struct.pack("!I", 4),
             not_ready=b"C57P03\0",  # cannot_connect_now: it starts, recovers or stops
         ),
         longest_backoff_seconds=1.0,
     )
+
+
+def _name_predecessor(placement: Placement) -> dict[str, str]:
+    """Return settings with which PostgreSQL starts after its predecessor was killed.
+
+    It refuses to start while the process IDs in its files are in use, even by another program, but
+    ignores that of its grandparent. `postmaster.pid` stays: without it, PostgreSQL wouldn't notice
+    sessions of its predecessor that are still running.
+    """
+    (placement.sockets / f"{_SOCKET_NAME}.lock").unlink(missing_ok=True)
+    pid_file = placement.folder / NAME / "postmaster.pid"
+    try:
+        # The folder belongs to another user, who could place a link to another file.
+        with os.fdopen(os.open(pid_file, os.O_RDONLY | os.O_NOFOLLOW)) as file:
+            return {"PG_GRANDPARENT_PID": str(int(file.readline()))}
+    except FileNotFoundError:
+        return {}
+    except ValueError:  # it was killed before it wrote its ID
+        pid_file.unlink()
+        return {}
 
 
 def database_url(placement: Placement, role: str = ROLE) -> str:

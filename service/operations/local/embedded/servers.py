@@ -1,22 +1,22 @@
 """The embedded servers of one data folder, from start to stop."""
 
 import shutil
-import signal
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from pwd import struct_passwd
 from typing import Self
 
 from service.operations.local.embedded import postgres, valkey
 from service.operations.local.embedded.binaries import find_binaries
 from service.operations.local.embedded.errors import ServersError, ServerStartError
-from service.operations.local.embedded.ownership import lock_folder, unlock_folder
+from service.operations.local.embedded.ownership import lock_folder, stop_leftovers, unlock_folder
 from service.operations.local.embedded.placement import Placement, place
-from service.operations.local.processes.handle import OrdinaryUser, Supervisor
+from service.operations.local.processes.handle import Supervisor
 
 START_SECONDS = 60.0
-# A server that crashes this often during startup will not start at all.
-GIVE_UP_AFTER_CRASHES = 5
 
 
 class EmbeddedServers:
@@ -24,24 +24,23 @@ class EmbeddedServers:
 
     The servers end with this process, however it ends. Leave out a server that runs elsewhere;
     without either server, the folder lock and the supervisor remain for the caller's programs.
-    `supervisor` runs the servers; the owner may add programs, which stop before the servers.
+    `supervisor` runs each program under the name of its log file.
     """
 
     supervisor: Supervisor
+    notices: tuple[str, ...]  # to show to the person who started this
+    database_url: str  # for the service's role, which owns nothing
+    migration_database_url: str  # for the owner of the tables
+    redis_url: str
+    _placement: Placement | None
 
     def __init__(
         self, data_dir: Path, *, with_postgres: bool = True, with_redis: bool = True
     ) -> None:
         self.data_dir = data_dir.absolute()
-        self.notices: tuple[str, ...] = ()  # to show to the person who started this
         self._with_postgres = with_postgres
         self._with_redis = with_redis
-        # Set these before the start: file descriptors that the supervising process keeps open, and
-        # another user who may use the servers.
-        self.kept_open: tuple[int, ...] = ()
-        self.programs_user: OrdinaryUser | None = None
-        self._placement: Placement | None = None
-        self._lock: int | None = None
+        self._at_stop = ExitStack()
 
     def __enter__(self) -> Self:
         self.start()
@@ -50,104 +49,71 @@ class EmbeddedServers:
     def __exit__(self, *_exception: object) -> None:
         self.stop()
 
-    @property
-    def is_started(self) -> bool:
-        return self._lock is not None
-
-    @property
-    def database_url(self) -> str:
-        """Return the address for the service's role, which owns nothing."""
-        return postgres.database_url(self._placed)
-
-    @property
-    def migration_database_url(self) -> str:
-        """Return the address for the owner of the tables."""
-        return postgres.database_url(self._placed, postgres.OWNER_ROLE)
-
-    @property
-    def redis_url(self) -> str:
-        return valkey.redis_url(self._placed)
-
     def start(self) -> None:
         """Lock the folder and start the servers; return once both accept connections.
 
         Raises `AlreadyRunningError` while another process owns the folder, and another
         `ServersError` with one line that says what is wrong.
         """
+        self.notices = ()
         try:
-            self.make_folder()
-            (self.data_dir / "log").mkdir(mode=0o700, exist_ok=True)
-            lock = lock_folder(self.data_dir)
-            self.supervisor = Supervisor(self.log_file("supervisor"), (lock, *self.kept_open))
-            self._lock = lock
-            if self._with_postgres or self._with_redis:
-                placement = place(self.data_dir, find_binaries(), self.programs_user)
-                self._placement, self.notices = placement, placement.notices
-            if self._with_redis:
-                valkey.prepare(self._placed)
-                self.supervisor.start(valkey.program(self._placed, self.log_file(valkey.NAME)))
-            if self._with_postgres:
-                postgres.prepare(self._placed)
-                self._start_postgres()
-            if self._with_redis:
-                self._wait_for(valkey.NAME, valkey.answers)
-        except OSError as error:
+            if not self.data_dir.exists():
+                self.data_dir.mkdir(parents=True)
+                # The servers' user may have to pass through, whatever the umask.
+                self.data_dir.chmod(0o711)
+            self._start()
+        except BaseException as error:
             self.stop()
-            raise ServersError(f"can't use {error.filename}: {error.strerror}") from error
-        except BaseException:
-            self.stop()
+            if isinstance(error, OSError) and error.filename:
+                raise ServersError(f"can't use {error.filename}: {error.strerror}") from error
             raise
+
+    def _start(self) -> None:
+        self._start_servers()
+
+    def _start_servers(
+        self, kept_open: tuple[int, ...] = (), programs_user: struct_passwd | None = None
+    ) -> None:
+        """Start the servers for another user too; the supervisor keeps file descriptors open."""
+        (self.data_dir / "log").mkdir(mode=0o700, exist_ok=True)
+        lock = lock_folder(self.data_dir)
+        self._at_stop.callback(unlock_folder, lock)
+        placement = self._placement = None
+        if self._with_postgres or self._with_redis:
+            placement = self._placement = place(self.data_dir, find_binaries(), programs_user)
+            self.notices += placement.notices
+            if placement.sockets.parent != placement.folder:
+                self._at_stop.callback(shutil.rmtree, placement.sockets, ignore_errors=True)
+            stop_leftovers(placement.folder, placement.user)
+        self.supervisor = Supervisor(self.data_dir / "log", (lock, *kept_open))
+        self._at_stop.callback(self.supervisor.close)
+        if placement and self._with_redis:
+            valkey.prepare(placement)
+            self.redis_url = valkey.redis_url(placement)
+            self.supervisor.start(valkey.program(placement))
+        if placement and self._with_postgres:
+            postgres.prepare(placement)
+            self.database_url = postgres.database_url(placement)
+            self.migration_database_url = postgres.database_url(placement, postgres.OWNER_ROLE)
+            self.supervisor.start(postgres.program(placement))
+            self._wait_for(postgres.NAME, partial(postgres.answers, placement))
+        if self._with_redis:
+            self._wait_for(valkey.NAME, partial(valkey.answers, self.redis_url))
 
     def stop(self) -> None:
         """Stop everything in order and release the folder; may be called twice."""
-        if self._lock is None:
-            return
-        self.supervisor.close()
-        unlock_folder(self._lock)
-        self._lock = None
-        if self._placement and self._placement.sockets.parent != self._placement.folder:
-            shutil.rmtree(self._placement.sockets, ignore_errors=True)
-        self._placement = None
-
-    def restart_postgres(self, *, immediate: bool = False) -> None:
-        """Restart PostgreSQL at the same address; `immediate` lets it crash and recover."""
-        self.supervisor.stop(postgres.NAME, signal.SIGQUIT if immediate else None)
-        self._start_postgres()
-
-    def stop_redis(self) -> None:
-        self.supervisor.stop(valkey.NAME)
-
-    def start_redis(self) -> None:
-        """Start Valkey, empty, at the same address."""
-        self.supervisor.start(valkey.program(self._placed, self.log_file(valkey.NAME)))
-        self._wait_for(valkey.NAME, valkey.answers)
+        self._at_stop.close()
 
     def log_file(self, name: str) -> Path:
         """Return the log file of a program."""
         return self.data_dir / "log" / f"{name}.log"
 
-    def make_folder(self) -> None:
-        """Create the data folder unless it exists."""
-        if not self.data_dir.exists():
-            self.data_dir.mkdir(parents=True)
-            # The servers' user may have to pass through, whatever the umask.
-            self.data_dir.chmod(0o711)
-
-    @property
-    def _placed(self) -> Placement:
-        if self._placement is None:
-            raise ServersError("the embedded servers are not running")
-        return self._placement
-
-    def _start_postgres(self) -> None:
-        self.supervisor.start(postgres.program(self._placed, self.log_file(postgres.NAME)))
-        self._wait_for(postgres.NAME, postgres.answers)
-
-    def _wait_for(self, name: str, answers: Callable[[Placement], bool]) -> None:
+    def _wait_for(self, name: str, answers: Callable[[], bool], most_crashes: int = 5) -> None:
+        """Wait until a program answers; give up after a minute, or if it crashes that often."""
         deadline = time.monotonic() + START_SECONDS
         crashes = self.supervisor.programs()[name].crashes
-        while not answers(self._placed):
+        while not answers():
             crashed = self.supervisor.programs()[name].crashes - crashes
-            if crashed >= GIVE_UP_AFTER_CRASHES or time.monotonic() > deadline:
+            if crashed >= most_crashes or time.monotonic() > deadline:
                 raise ServerStartError(name, self.log_file(name))
             time.sleep(0.02)

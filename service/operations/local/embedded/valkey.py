@@ -1,29 +1,22 @@
 """Valkey in a data folder: on a Unix socket, without persistence, because Redis is disposable."""
 
 import os
-import signal
-from pathlib import Path
 from urllib.parse import quote
 
 from redis import Redis, RedisError
 
-from service.operations.local.embedded.ownership import stop_leftovers
 from service.operations.local.embedded.placement import Placement, make_private
 from service.operations.local.processes.handle import Probe, Program
 
 NAME = "valkey"
 SOCKET_NAME = "valkey.sock"
 
-_PROGRAM_NAMES = frozenset({"valkey-server", "redis-server"})
-
 
 def prepare(placement: Placement) -> None:
-    """Create the server's folder, and stop a server that outlived its supervisor."""
-    folder = make_private(placement.folder / NAME, placement.user)
-    stop_leftovers(_PROGRAM_NAMES, folder, placement.user_id, signal.SIGTERM)
+    make_private(placement.folder / NAME, placement.user)
 
 
-def program(placement: Placement, log_file: Path) -> Program:
+def program(placement: Placement) -> Program:
     folder = placement.folder / NAME
     options = {
         "port": "0",
@@ -42,7 +35,6 @@ def program(placement: Placement, log_file: Path) -> Program:
         name=NAME,
         command=(str(placement.binaries.valkey), *words),
         folder=str(placement.folder),
-        log_file=str(log_file),
         environment={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
         user=placement.user,
         probe=Probe(
@@ -58,10 +50,10 @@ def redis_url(placement: Placement) -> str:
     return f"unix://{quote(str(placement.sockets / SOCKET_NAME))}?db=0"
 
 
-def answers(placement: Placement) -> bool:
+def answers(url: str) -> bool:
     """Check whether the server accepts commands."""
     try:
-        with Redis.from_url(redis_url(placement), socket_timeout=2, retry=None) as redis:
+        with Redis.from_url(url, socket_timeout=2, retry=None) as redis:
             return bool(redis.ping())
     except RedisError:
         return False

@@ -1,5 +1,6 @@
 """What the supervising process runs, and the owner's side of it."""
 
+import pwd
 import socket
 import subprocess
 import sys
@@ -8,15 +9,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from signal import SIGTERM
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
-class OrdinaryUser(NamedTuple):
-    """A user other than root, with the IDs of the user and of the group."""
-
-    name: str
-    user: int
-    group: int
+def run_as(user: pwd.struct_passwd | None) -> dict[str, Any]:
+    """Return the options of `subprocess` that change the user; None is the user of this process."""
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,19 +34,18 @@ class Probe:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """One process to keep running, and to start again with growing pauses."""
+    """One process to keep running, and to start again with growing pauses.
+
+    Its output is in a log file with its name, which is renamed when it is too long.
+    """
 
     name: str
     command: tuple[str, ...]
     folder: str
-    log_file: str  # its output, in a file that is renamed when it is too long
     environment: dict[str, str]
-    user: OrdinaryUser | None = None  # None is the user of the supervisor
+    user: pwd.struct_passwd | None = None  # None is the user of the supervisor
     stop_signal: int = SIGTERM
     stop_seconds: float = 10.0
-    # A killed predecessor may leave its process ID in these files, and the ID was reused since:
-    # before every start, it is replaced by the supervisor's own.
-    pid_files: tuple[str, ...] = ()
     descriptors: tuple[int, ...] = ()  # open files of the supervisor process, to inherit
     orphans: str | None = None  # processes that outlive a killed one and keep it from starting
     stage: int = 0  # programs of a higher stage stop before those of a lower one
@@ -71,16 +68,17 @@ class Supervisor:
     """Start and stop programs through a separate process that ends with this process.
 
     The supervisor process holds the file descriptors `kept_open` until it has stopped every
-    program, for example the lock of the data folder. The methods are thread-safe.
+    program, for example the lock of the data folder. `logs` is the folder of the log files. The
+    methods are thread-safe.
     """
 
-    def __init__(self, log_file: Path, kept_open: tuple[int, ...] = ()) -> None:
+    def __init__(self, logs: Path, kept_open: tuple[int, ...] = ()) -> None:
         ours, theirs = socket.socketpair()
         module = "service.operations.local.processes.supervisor"
-        with log_file.open("ab") as log, theirs:
+        with (logs / "supervisor.log").open("ab") as log, theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own module
                 # -P: never import a folder named `service` in the current directory.
-                [sys.executable, "-P", "-m", module, str(log_file)],
+                [sys.executable, "-P", "-m", module, str(logs)],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -100,12 +98,11 @@ class Supervisor:
     def start(self, program: Program) -> None:
         self._order("start", program)
 
-    def stop(self, name: str, signal: int | None = None) -> None:
-        """Stop one program; `signal` overrides its stop signal."""
-        self._order("stop", name, signal)
+    def stop(self, name: str) -> None:
+        self._order("stop", name)
 
     def programs(self) -> dict[str, Status]:
-        return self._order("ask")
+        return self._order("ask", None)
 
     def close(self) -> None:
         """Stop every program in order and wait until all have exited."""
@@ -113,11 +110,11 @@ class Supervisor:
             self._orders.close()
             self._process.wait()
 
-    def _order(self, *order: object) -> dict[str, Status]:
+    def _order(self, verb: str, what: Program | str | None) -> dict[str, Status]:
         """Return the state of every program after the order."""
         with self._turn:
             try:
-                self._orders.send(order)
+                self._orders.send((verb, what))
                 answer: dict[str, Status] | str = self._orders.recv()
             except (OSError, EOFError) as error:
                 raise SupervisorError("the supervisor process has exited") from error

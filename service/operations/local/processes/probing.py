@@ -49,15 +49,15 @@ class Prober:
                 self._connection.sendall(self._probe.question)
             except OSError:  # Nobody listens, or the queue of connections is full.
                 self._hang_up()
-        if self._silent_seconds > self._probe.silent_seconds * self._patience:
-            complaint = f"hasn't answered for {self._silent_seconds:.0f} s"
-        elif self._not_ready_seconds > self._probe.not_ready_seconds * self._patience:
-            complaint = f"hasn't been ready for {self._not_ready_seconds:.0f} s"
-        else:
-            return None
-        self._patience = min(2 * self._patience, _MOST_PATIENCE)
-        self.begin(now)
-        return complaint
+        for missed, seconds, most in (
+            ("answered", self._silent_seconds, self._probe.silent_seconds),
+            ("been ready", self._not_ready_seconds, self._probe.not_ready_seconds),
+        ):
+            if seconds > most * self._patience:
+                self._patience = min(2 * self._patience, _MOST_PATIENCE)
+                self.begin(now)
+                return f"hasn't {missed} for {seconds:.0f} s"
+        return None
 
     def _listen(self, connection: socket.socket) -> None:
         """Read what has arrived; the answer is complete once the program has hung up."""

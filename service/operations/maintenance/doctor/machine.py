@@ -1,10 +1,10 @@
 """This machine: settings, libraries, blobs, folders and disks."""
 
+import errno
 import os
 import platform
 import shutil
 import stat
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
@@ -12,15 +12,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Final
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 
 from service.config import Config
 from service.config.secret_files import SUFFIX
 from service.config.settings import SECRETS
-from service.core.blobs import BlobStore
+from service.core.blobs import BlobStore, local_folder
 from service.operations.local import run_state
 from service.operations.maintenance.doctor.findings import Diagnosis, fail, judge, ok, warn
 
@@ -47,19 +47,14 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "")
 _ENCRYPTED: Final = ("require", "verify-ca", "verify-full")
 _LOCK: Final = Path(__file__).parents[4] / "requirements" / "service.lock"
 _SHOWN: Final = 5
-_OLDEST_PYTHON: Final = (3, 11)
 _PROBE: Final = b"tallystick doctor"
 _ADVICE: Final = "check STORAGE_URL, the folder's owner or the bucket's policy, and free space"
 _GIB: Final = 1024**3
 _LOW: Final = (0.10, 2 * _GIB)
 _NEARLY_FULL: Final = (0.02, _GIB // 4)
-_PRIVATE: Final = (
-    run_state.SECRET_KEY_NAME,
-    run_state.ENCRYPTION_KEY_NAME,
-    f"{run_state.SECRET_KEY_NAME}{run_state.FALLBACKS_SUFFIX}",
-    f"{run_state.ENCRYPTION_KEY_NAME}{run_state.FALLBACKS_SUFFIX}",
-    run_state.STATE_NAME,
-)
+_KEYS: Final = (run_state.SECRET_KEY_NAME, run_state.ENCRYPTION_KEY_NAME)
+_FALLBACKS: Final = tuple(f"{name}{run_state.FALLBACKS_SUFFIX}" for name in _KEYS)
+_PRIVATE: Final = (*_KEYS, *_FALLBACKS, run_state.STATE_NAME)
 
 
 def check_names(environment: Mapping[str, str]) -> Iterator[Diagnosis]:
@@ -84,13 +79,13 @@ def check_names(environment: Mapping[str, str]) -> Iterator[Diagnosis]:
         yield ok("no variable looks like a misspelled setting")
 
 
-def is_local(config: Config) -> bool:
-    """Check whether the service is for this machine only."""
-    return not _is_remote(urlsplit(config.base_url).hostname)
-
-
 def _is_remote(host: str | None) -> bool:
     return (host or "") not in _LOOPBACK
+
+
+def _is_public(config: Config) -> bool:
+    """Check whether the service is for more than this machine."""
+    return _is_remote(urlsplit(config.base_url).hostname)
 
 
 def check_values(config: Config) -> Iterator[Diagnosis]:
@@ -108,7 +103,7 @@ def _check_keys_and_logs(config: Config) -> Iterator[Diagnosis]:
         yield warn("a key has fallbacks: its rotation isn't finished", advice)
     if len(config.admin_tokens) > 1:
         yield warn("ADMIN_TOKEN has two tokens", "remove the old one and restart")
-    if not is_local(config) and not config.encryption_key:
+    if _is_public(config) and not config.encryption_key:
         problem = "ENCRYPTION_KEY is not set, so SECRET_KEY can't be replaced alone"
         yield warn(problem, "set it; values that are sealed already stay readable")
     if config.log_level == "DEBUG":
@@ -118,7 +113,7 @@ def _check_keys_and_logs(config: Config) -> Iterator[Diagnosis]:
 def _check_addresses(config: Config) -> Iterator[Diagnosis]:
     database, redis, smtp = map(urlsplit, (config.database_url, config.redis_url, config.smtp_url))
     mode = parse_qs(database.query).get("sslmode", [""])[-1]
-    if not is_local(config):
+    if _is_public(config):
         if not config.base_url.startswith("https://"):
             problem = "BASE_URL starts with http://, so browsers don't stay signed in"
             yield fail(
@@ -155,22 +150,15 @@ def _check_addresses(config: Config) -> Iterator[Diagnosis]:
 
 def check_versions(lock: Path = _LOCK) -> Iterator[Diagnosis]:
     """Compare what is installed with what this release was tested with."""
-    python = f"Python {platform.python_version()}"
-    if sys.version_info < _OLDEST_PYTHON:
-        yield fail(f"{python} is too old", "install 3.11 or later")
-    else:
-        yield ok(python)
+    yield ok(f"Python {platform.python_version()}")
     if not lock.exists():
         yield ok("there is no lock file beside the program to compare libraries with")
         return
     compared, different = 0, list[str]()
     for line in lock.read_text().splitlines():
-        if not line or line.startswith((" ", "#", "-")):
+        if line[:1] in ("", " ", "#", "-"):  # hashes and options
             continue
-        try:
-            required = Requirement(line.removesuffix("\\").strip())
-        except InvalidRequirement:
-            continue
+        required = Requirement(line.removesuffix("\\"))
         if required.marker is None or required.marker.evaluate():
             compared += 1
             try:
@@ -192,7 +180,7 @@ def check_versions(lock: Path = _LOCK) -> Iterator[Diagnosis]:
 
 def check_storage(config: Config) -> Iterator[Diagnosis]:
     """Write, read and delete a blob; if that stops halfway, it is removed as an orphan."""
-    folder = _folder_of(config)
+    folder = local_folder(config.storage_url)
     if folder is not None and os.geteuid() == 0 != _owner(folder):
         # What root can write says nothing about the program's user, and would belong to root.
         yield ok("the folder of the blobs belongs to an ordinary user; root wrote nothing")
@@ -202,17 +190,15 @@ def check_storage(config: Config) -> Iterator[Diagnosis]:
     try:
         store.put(key, _PROBE)
         step = "read"
-        is_same = store.get(key) == _PROBE
+        if store.get(key) != _PROBE:
+            raise OSError(errno.EIO, "its content differs")
         step = "delete"
         store.delete(key)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         yield fail(f"can't {step} a blob ({reason})", _ADVICE)
-        return
-    if is_same:
-        yield ok("a blob can be written, read and deleted")
     else:
-        yield fail("a blob that was read differs from what was written", _ADVICE)
+        yield ok("a blob can be written, read and deleted")
 
 
 def _owner(folder: Path) -> int:
@@ -220,16 +206,11 @@ def _owner(folder: Path) -> int:
     return existing.stat().st_uid
 
 
-def _folder_of(config: Config) -> Path | None:
-    parts = urlsplit(config.storage_url)
-    return Path(unquote(parts.path)) if parts.scheme == "file" else None
-
-
 def check_disks(config: Config, data_dir: Path | None) -> Iterator[Diagnosis]:
     """Look at the free space and the free inodes of every disk that this machine writes to."""
     named = {
         "the temporary folder": Path(gettempdir()),
-        "the blobs": _folder_of(config),
+        "the blobs": local_folder(config.storage_url),
         "uploads": Path(config.upload_folder) if config.upload_folder else None,
         "the data folder": data_dir,
     }
