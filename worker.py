@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from detectors.frames import UsageLog
     from detectors.report.account import Import, Terms
 
-# How Polars frees memory, which it reads when it is imported. A worker keeps it for ten seconds.
-os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:10000,muzzy_decay_ms:10000")
+# How Polars frees memory, which it reads when it is imported.
+os.environ.setdefault("_RJEM_MALLOC_CONF", detectors.MEMORY)
 # Imports of an audit that start no threads; importing genai-prices takes longer than an audit.
 _SAFE_TO_INHERIT: Final = (
     "detectors.prices.book",
