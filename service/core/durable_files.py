@@ -64,14 +64,18 @@ def write_private(
 
     `owner` is a user's ID and a group's.
     """
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        os.fchown(descriptor, *owner)
-        os.fchmod(descriptor, mode)
-        file.flush()
-        os.fsync(descriptor)
-    os.replace(temporary, path)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            os.fchown(descriptor, *owner)
+            os.fchmod(descriptor, mode)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def sync_folder(folder: Path) -> None:

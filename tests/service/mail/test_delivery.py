@@ -1,5 +1,6 @@
 """Deliver mail to a real SMTP server and to a folder."""
 
+import os
 import shutil
 import smtplib
 import socket
@@ -191,3 +192,15 @@ def test_without_a_server_it_is_a_file_that_only_its_owner_reads(
     read = message_from_bytes(path.read_bytes(), policy=policy.default)
     assert isinstance(read, EmailMessage)
     assert read.get_content().splitlines() == message.get_content().splitlines()
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(
+    config: Config, tmp_path: Path, message: EmailMessage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="full"):
+        deliver(replace(config, outbox_folder=str(tmp_path)), message, "m1")
+    assert list(tmp_path.iterdir()) == []
