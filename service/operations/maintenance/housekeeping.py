@@ -141,12 +141,13 @@ class Housekeeping:
             del committed["old_spend"], committed["old_reported_spend"]
             del committed["old_agent_totals"]
         return {
-            "raw_uploads": self._purge_raws,
-            **{name: _committed(chore) for name, chore in committed.items()},
-            # They are all deleted at once; reporting a full batch would cause another call.
+            # First, because it frees a full disk, on which the others' writes fail. They are all
+            # deleted at once; reporting a full batch would cause another call.
             "unfinished_blobs": lambda _: min(
                 self._blobs.delete_unfinished(_UNFINISHED_BLOB_SECONDS), BATCH - 1
             ),
+            "raw_uploads": self._purge_raws,
+            **{name: _committed(chore) for name, chore in committed.items()},
             "packed_reports": self._pack_reports,
             "weekly_digests": lambda found: post_weekly_digests(found, utc_now()),
             "watched_accounts": lambda found: watch_days(found, utc_now()),

@@ -1,13 +1,16 @@
 """Expired data is deleted in time, and nothing else; rows with old times replace a moved clock."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import Engine, func, select, update
+from sqlalchemy.exc import InternalError
 from sqlalchemy.orm import Session
 
 from service.config import Config
@@ -182,6 +185,22 @@ def test_a_storage_that_fails_is_tried_again_as_an_orphan(
     _end(engine, audit_id, "done", 8)
     _keep_house(config, engine, BlobStore.from_url("file:///proc/self/mem"))
     assert load(engine, audit_id).raw_purged_at is not None
+
+
+def test_unfinished_files_go_even_if_the_database_cannot_write(
+    config: Config, engine: Engine, tmp_path: Path
+) -> None:
+    """As on a full disk, which this frees."""
+    unfinished = tmp_path / "raw" / ".put-1"
+    unfinished.parent.mkdir()
+    unfinished.touch()
+    os.utime(unfinished, (0, 0))
+    housekeeping = Housekeeping(config, BlobStore.from_url(tmp_path.as_uri()))
+    with engine.connect() as connection:
+        connection = connection.execution_options(postgresql_readonly=True)
+        with pytest.raises(InternalError, match="read-only transaction"):
+            housekeeping.take_turn(connection)
+    assert not unfinished.exists()
 
 
 def test_a_digest_is_posted_once_by_housekeeping(
