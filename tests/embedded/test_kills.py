@@ -147,6 +147,34 @@ def test_a_stale_pid_file_with_a_reused_process_id_harms_neither(data_folder: Pa
     sleeper.wait()
 
 
+@pytest.mark.parametrize("is_reused", [True, False], ids=["reused ID", "empty file"])
+def test_postgres_comes_back_whatever_a_crash_left_in_its_pid_file(
+    private_servers: EmbeddedServers, is_reused: bool
+) -> None:
+    """Its supervisor lives, and stops here only until the file is as a crash could leave it."""
+    write_row(private_servers.database_url, "a")
+    supervisor, pid = (
+        private_servers.supervisor,
+        private_servers.supervisor.programs()["postgres"].pid,
+    )
+    assert pid is not None
+    user = psutil.Process(pid).uids().real
+    sleeper = subprocess.Popen(["sleep", "600"], user=user)
+    os.kill(supervisor.pid, signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: is_gone(pid))
+    for name in ("postgres/postmaster.pid", "run/.s.PGSQL.5432.lock"):
+        pid_file = private_servers.data_dir / "servers" / name
+        lines = [f"{sleeper.pid}\n", *pid_file.read_text().splitlines(keepends=True)[1:]]
+        pid_file.write_text("".join(lines if is_reused else ()))
+    os.kill(supervisor.pid, signal.SIGCONT)
+    assert wait_until(lambda: can_connect(private_servers.database_url), READY_SECONDS)
+    assert read_rows(private_servers.database_url) == ["a"]
+    assert sleeper.poll() is None
+    sleeper.kill()
+    sleeper.wait()
+
+
 def test_servers_that_outlived_their_supervisor_are_stopped_by_the_next_start(
     data_folder: Path,
 ) -> None:

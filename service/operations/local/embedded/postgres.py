@@ -101,12 +101,13 @@ def program(placement: Placement) -> Program:
         name=NAME,
         command=(str(placement.binaries.postgres / "bin/postgres"), "-D", str(folder), *options),
         folder=str(placement.folder),
-        environment=_ENVIRONMENT | _name_predecessor(placement),
+        environment=_ENVIRONMENT,
         user=placement.user,
         stop_signal=signal.SIGINT,  # "fast" shutdown: disconnects sessions without losing data
         stop_seconds=20.0,
         # A busy session doesn't notice that its server was killed, and blocks the next server.
         orphans=NAME,
+        pid_files=(str(folder / "postmaster.pid"), str(placement.sockets / f"{_SOCKET_NAME}.lock")),
         probe=Probe(
             socket=str(placement.sockets / _SOCKET_NAME),
             question=opening + b"X" + struct.pack("!I", 4),
@@ -114,26 +115,6 @@ def program(placement: Placement) -> Program:
         ),
         longest_backoff_seconds=1.0,
     )
-
-
-def _name_predecessor(placement: Placement) -> dict[str, str]:
-    """Return settings with which PostgreSQL starts after its predecessor was killed.
-
-    It refuses to start while the process IDs in its files are in use, even by another program, but
-    ignores that of its grandparent. `postmaster.pid` stays: without it, PostgreSQL wouldn't notice
-    sessions of its predecessor that are still running.
-    """
-    (placement.sockets / f"{_SOCKET_NAME}.lock").unlink(missing_ok=True)
-    pid_file = placement.folder / NAME / "postmaster.pid"
-    try:
-        # The folder belongs to another user, who could place a link to another file.
-        with os.fdopen(os.open(pid_file, os.O_RDONLY | os.O_NOFOLLOW)) as file:
-            return {"PG_GRANDPARENT_PID": str(int(file.readline()))}
-    except FileNotFoundError:
-        return {}
-    except ValueError:  # it was killed before it wrote its ID
-        pid_file.unlink()
-        return {}
 
 
 def database_url(placement: Placement, role: str = ROLE) -> str:

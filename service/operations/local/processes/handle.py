@@ -48,6 +48,7 @@ class Program:
     stop_seconds: float = 10.0
     descriptors: tuple[int, ...] = ()  # open files of the supervisor process, to inherit
     orphans: str | None = None  # processes that outlive a killed one and keep it from starting
+    pid_files: tuple[str, str] | None = None  # PostgreSQL's, and that of its socket
     stage: int = 0  # programs of a higher stage stop before those of a lower one
     probe: Probe | None = None  # one that fails it for too long is killed and started again
     longest_backoff_seconds: float = 5.0

@@ -111,6 +111,9 @@ class Child:
             return
         self._restart_at = None
         program, supervisor = self.program, os.getpid()
+        environment = program.environment
+        if program.pid_files:
+            environment = environment | name_predecessor(*program.pid_files)
 
         def die_with_supervisor() -> None:
             # After the change of user, which would clear the setting.
@@ -122,7 +125,7 @@ class Child:
         self.process = subprocess.Popen(  # noqa: S603 - the owner of the data folder names it
             program.command,
             cwd=program.folder,
-            env=program.environment,
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=self.output.writer,
             stderr=subprocess.STDOUT,
@@ -183,6 +186,25 @@ class Child:
         self._failures = min(self._failures + 1, 10)
         self._restart_at = time.monotonic() + delay
         return f"restarting in {delay:.1f} s"
+
+
+def name_predecessor(pid_file: str, socket_lock: str) -> dict[str, str]:
+    """Return settings with which PostgreSQL starts after its predecessor was killed.
+
+    It refuses to start while the process IDs in its files are in use, even by another program, but
+    ignores that of its grandparent. `postmaster.pid` stays: without it, PostgreSQL wouldn't notice
+    sessions of its predecessor that are still running.
+    """
+    Path(socket_lock).unlink(missing_ok=True)
+    try:
+        # The folder belongs to another user, who could place a link to another file.
+        with os.fdopen(os.open(pid_file, os.O_RDONLY | os.O_NOFOLLOW)) as file:
+            return {"PG_GRANDPARENT_PID": str(int(file.readline()))}
+    except FileNotFoundError:
+        return {}
+    except ValueError:  # it was killed before it wrote its ID
+        Path(pid_file).unlink()
+        return {}
 
 
 def kill_orphans(name: str | None = None, spared: frozenset[int] = frozenset()) -> None:
@@ -268,7 +290,7 @@ class SupervisingProcess:
                     self._children[what.name] = Child(what, self._logs)
                 self._children[what.name].start()
             elif verb == "stop":
-                self._stop([self._children[what]])
+                self._stop(child for name, child in self._children.items() if name == what)
             else:
                 self._check_children()
         except START_ERRORS as error:
