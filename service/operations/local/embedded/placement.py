@@ -77,8 +77,9 @@ def place(
         folder = make_private(data_dir / "servers", None)
     else:
         user, folder, notices = _place_as_root(data_dir)
-        programs = (binaries.postgres / "bin/postgres", binaries.postgres / "bin/initdb")
-        if not all(succeeds(user, '"$1" --version', each) for each in (*programs, binaries.valkey)):
+        bin_folder = binaries.postgres / "bin"
+        programs = (bin_folder / "postgres", bin_folder / "initdb", binaries.valkey)
+        if not all(succeeds(user, '"$1" --version', each) for each in programs if each):
             binaries = copy_binaries(binaries, folder)
     # Only the servers' and the programs' user enter the folder of the sockets.
     sockets = folder / "run"
@@ -108,11 +109,10 @@ def _place_as_root(data_dir: Path) -> tuple[struct_passwd, Path, tuple[str, ...]
         # Only root's own; anybody can make a folder in `ELSEWHERE`.
         if recorded.lstat().st_uid == 0 and recorded.is_dir() and not recorded.is_symlink():
             folder = recorded
-    names: tuple[str, ...] = _SERVERS_USERS
-    with suppress(OSError, KeyError):
-        names = ((folder / "postgres").owner(),)
-    users = _list_users(names)
-    if not users:
+    users = _list_users(_SERVERS_USERS)
+    with suppress(OSError, KeyError):  # SSSD and LDAP find users that they don't list
+        users = [pwd.getpwuid((folder / "postgres").stat().st_uid)]
+    if not users or users[0].pw_uid == 0:
         raise ServersError("PostgreSQL can't run as root, and there is no user postgres or nobody")
     user = users[0]
     if folder == data_dir / "servers":
@@ -182,15 +182,18 @@ def own_folders(user: struct_passwd, data_dir: Path, config: Config) -> None:
     """Give the folders that the programs write to the user that they run as."""
     blobs = local_folder(config.storage_url)
     named = (config.metrics_folder, config.outbox_folder, config.upload_folder)
-    for folder in (*((blobs,) if blobs else ()), *(data_dir / name for name in named if name)):
-        if folder.exists() and not folder.is_relative_to(data_dir):
+    for path in (*((blobs,) if blobs else ()), *(data_dir / name for name in named if name)):
+        folder = path.resolve()  # an operator's other disk is not given away through a link
+        if folder.exists() and not folder.is_relative_to(data_dir.resolve()):
             if not succeeds(user, 'test -w "$1" && test -x "$1"', folder):
                 raise ServersError(f"the user {user.pw_name} can't write to {folder}")
             continue
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)  # fails if it links to a missing disk
         if folder.stat().st_uid != user.pw_uid:  # root filled it earlier
             command = ("chown", "-R", "-h", f"{user.pw_uid}:{user.pw_gid}", folder)
-            subprocess.run(command, check=True)  # noqa: S603 - two numbers and a folder
+            given = subprocess.run(command, check=False)  # noqa: S603 - two numbers and a folder
+            if given.returncode != 0:
+                raise ServersError(f"can't give {folder} to the user {user.pw_name}")
 
 
 def succeeds(user: struct_passwd, script: str, argument: Path | str) -> bool:

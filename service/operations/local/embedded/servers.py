@@ -64,8 +64,9 @@ class EmbeddedServers:
             self._start()
         except BaseException as error:
             self.stop()
-            if isinstance(error, OSError) and error.filename:
-                raise ServersError(f"can't use {error.filename}: {error.strerror}") from error
+            if isinstance(error, OSError):
+                what, why = error.filename or self.data_dir, error.strerror or error
+                raise ServersError(f"can't use {what}: {why}") from error
             raise
 
     def _start(self) -> None:
@@ -80,7 +81,8 @@ class EmbeddedServers:
         self._at_stop.callback(unlock_folder, lock)
         placement = self._placement = None
         if self._with_postgres or self._with_redis:
-            placement = self._placement = place(self.data_dir, find_binaries(), programs_user)
+            binaries = find_binaries(with_valkey=self._with_redis)
+            placement = self._placement = place(self.data_dir, binaries, programs_user)
             self.notices += placement.notices
             if placement.sockets.parent != placement.folder:
                 self._at_stop.callback(shutil.rmtree, placement.sockets, ignore_errors=True)
