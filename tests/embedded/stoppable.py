@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import suppress
 
 from service.operations.local.embedded import postgres, valkey
 from service.operations.local.embedded.servers import EmbeddedServers
@@ -11,11 +12,18 @@ from tests.embedded.processes import wait_until
 class StoppableServers(EmbeddedServers):
     def crash_postgres(self) -> None:
         """Let PostgreSQL end without a checkpoint; return once it has recovered."""
-        pid, placement = self.supervisor.programs()[postgres.NAME].pid, self._placement
-        assert pid is not None
+        placement = self._placement
         assert placement is not None
-        os.kill(pid, signal.SIGQUIT)
-        assert wait_until(lambda: self.supervisor.programs()[postgres.NAME].pid not in (None, pid))
+
+        def running() -> int | None:
+            return self.supervisor.programs()[postgres.NAME].pid
+
+        # It may be down, before and after: other kills came before this one.
+        assert wait_until(lambda: running() is not None)
+        if (crashed := running()) is not None:
+            with suppress(ProcessLookupError):
+                os.kill(crashed, signal.SIGQUIT)
+        assert wait_until(lambda: running() not in (None, crashed))
         assert wait_until(lambda: postgres.answers(placement))
 
     def stop_redis(self) -> None:
