@@ -17,10 +17,11 @@ PREVIEWS: Final = {
     b"x" * 1000: "usage.jsonl, 1,000 bytes.",
     b"x" * 2048: "usage.jsonl, 2 KB.",
 }
-# The longest label of a button, in boxes of any width.
+# The longest label of a button, at the end of a command, in boxes of any width.
 _COVERED: Final = """share => {
   const [button, code] = [share.querySelector("button"), share.querySelector("code")]
   button.textContent = "Copy command"
+  code.textContent = "-".repeat(50)
   return Array.from({ length: 250 }, (_, at) => 300 + 2 * at).filter((width) => {
     share.style.width = `${width}px`
     const [a, b] = [button.getBoundingClientRect(), code.getBoundingClientRect()]

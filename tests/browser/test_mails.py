@@ -32,7 +32,7 @@ _AT: Final = "2026-03-01T12:00:00+00:00"
 _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     SIGN_IN: {"link_id": "abc"},
     REPORT_READY: {
-        **{"audit_id": "0123", "sentence": "You could save $8 a month.", "is_last": True},
+        **{"audit_id": "0123", "sentence": "You could save $8/month.", "is_last": True},
         **{"findings": [_FINDING, _FINDING], "more": 1},
     },
     REPORT_DIGEST: {

@@ -139,7 +139,7 @@ def are_unmailed(account_id: str) -> tuple[ColumnElement[bool], ...]:
 
 
 def drop_unmailed(connection: Connection, account_id: str, month: date) -> None:
-    """Forget what no mail has said yet of an account's budgets in a month, or in a later one.
+    """Forget what no mail has said yet of an account's budgets in the given month or later.
 
     Checks of these months say it again. Nothing checks an earlier one.
     """
