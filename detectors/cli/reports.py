@@ -115,6 +115,7 @@ def _audit_tables(files: Sequence[Path], prices: Path | None) -> "Report":
     from detectors.frames.inputs import scan_files
 
     book = read_prices(prices) if prices else find_update()
+    files = list(dict.fromkeys(file.resolve() for file in files))  # each once
     try:
         return detectors.audit(scan_files([str(file) for file in files]), prices=book)
     except DetectorError as error:

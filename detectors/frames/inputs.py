@@ -77,7 +77,8 @@ def scan_parquet(source: object, engine: str) -> Calls:
 
 def scan_files(files: str | list[str]) -> Calls:
     """Open the Parquet files of a path or pattern, or those with these paths."""
-    frame = pl.scan_parquet(files)
+    # The name of a file may look like a pattern.
+    frame = pl.scan_parquet(files, glob=isinstance(files, str) and not os.path.exists(files))
     try:
         frame.collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -101,9 +101,10 @@ def _read(batches: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     try:
         yield from batches
     except pl.exceptions.PolarsError as error:
+        # Without what the error says, which may have values in it.
         raise UnreadableLogError(
-            "A part of the table can't be read: a file is damaged or incomplete, or it has other "
-            "columns than the first one."
+            f"Some rows can't be read ({type(error).__name__}). Where they are in files, one may "
+            "be damaged or incomplete, or its columns have other names or types than in the first."
         ) from error
 
 

@@ -4,8 +4,9 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import detectors
 from detectors.contract import Thresholds
 from detectors.errors import TooFewValidRowsError
 from detectors.formats.csv_logs.mapping import Mapped
@@ -16,10 +17,6 @@ from detectors.frames.sources import place, place_together
 from detectors.frames.usage_log import ReadRows
 from detectors.threads import imported_meanwhile
 
-if TYPE_CHECKING:
-    from detectors.prices.book import PriceBook
-    from detectors.report.result.document import Report
-
 # With the prices, a quarter of a second: imported while a log is read.
 _PIPELINE: Final = "detectors.report.pipeline"
 
@@ -28,13 +25,13 @@ def audit(
     source: Source | UsageLog,
     *,
     mapping: Mapped | None = None,
-    prices: "PriceBook | None" = None,
+    prices: "detectors.PriceBook | None" = None,
     thresholds: Thresholds | None = None,
     engine: str | None = None,
     keep_calls: bool = True,
     scratch: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> "Report":
+) -> "detectors.Report":
     """Audit a usage log: its cost, its avoidable spend, and how to fix it.
 
     Parameters
@@ -84,7 +81,8 @@ def audit(
     >>> report.audit.total_spend_usd
     Decimal('2.000000000')
     """
-    if not isinstance(thresholds, Thresholds | None):
+    # The plain type of the contract lacks the numbers of the detectors.
+    if not isinstance(thresholds, Thresholds | None) or type(thresholds) is Thresholds:
         raise TypeError("expected thresholds such as detectors.Thresholds(floor_usd=1.0)")
     if mapping is not None:
         source = read(source, mapping=mapping)
@@ -94,7 +92,9 @@ def audit(
         rows = spark.gather(frame, progress)
         if rows is None:
             terms = {"prices": prices, "thresholds": thresholds}
-            report: Report = spark.audit(frame, keep_calls=keep_calls, progress=progress, **terms)
+            report: detectors.Report = spark.audit(
+                frame, keep_calls=keep_calls, progress=progress, **terms
+            )
             return report
         source, engine = frame, None
     with imported_meanwhile(_PIPELINE):
@@ -127,10 +127,10 @@ def reread(source: Source | UsageLog, engine: str | None, part: PartNumber) -> P
 def audit_many(
     logs: Sequence[UsageLog],
     *,
-    prices: "PriceBook | None" = None,
+    prices: "detectors.PriceBook | None" = None,
     thresholds: Thresholds | None = None,
     keep_calls: bool = True,
-) -> "list[Report]":
+) -> "list[detectors.Report]":
     """Audit several small logs at once, each as if it were alone.
 
     Planning the queries takes most of the time of a small audit, and here all logs share it.

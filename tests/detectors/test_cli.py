@@ -449,22 +449,27 @@ def test_it_shows_spend_by_route_and_by_day(calls: Path) -> None:
     assert "█" in printed or "#" in printed
 
 
-def test_several_parquet_files_are_one_log(tmp_path: Path) -> None:
-    """By their names, as a shell passes a pattern on, or by the pattern."""
+def test_several_parquet_files_are_one_log_and_each_counts_once(tmp_path: Path) -> None:
+    """By their names, as a shell passes them, or by a pattern; names may look like one."""
     call = {"ts": "2026-11-01T00:00:00Z", "provider": "openai", "model": "gpt-4o", "tag": "chat"}
-    for day in (1, 2):
-        counts = {"prompt_tokens": 1_000, "completion_tokens": day}
-        detectors.read([{**call, **counts} for _ in range(5)]).frame.write_parquet(
-            tmp_path / f"{day}.parquet"
-        )
-    files = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
-    for named in (files, [tmp_path / "*.parquet"]):
+    files = [tmp_path / name for name in ("a1.parquet", "b.parquet", "a[1].parquet")]
+    for number, file in enumerate(files, 1):
+        counts = {"prompt_tokens": 1_000, "completion_tokens": number}
+        detectors.read([{**call, **counts} for _ in range(5)]).frame.write_parquet(file)
+    for named, records in (
+        (files[:2], 10),
+        (files, 15),
+        ([tmp_path / "*.parquet"], 15),
+        ([tmp_path / "*.parquet", files[0], files[0]], 15),
+        (files[2:], 5),
+        ([files[2], files[2]], 5),
+    ):
         report = json.loads(_run("audit", *named, "--json", "-").stdout)
-        assert report["audit"]["records"] == 10
+        assert report["audit"]["records"] == records
     files[1].write_bytes(b"no table")
     run = _run("audit", *files)
     assert run.exit_code == 2
-    assert "a file is damaged or incomplete" in run.stderr
+    assert "Some rows can't be read (ComputeError)." in run.stderr
 
 
 def test_prices_are_imported_when_the_log_was_read(
