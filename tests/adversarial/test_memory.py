@@ -17,6 +17,7 @@ ROOT: Final = Path(__file__).parents[2]
 MOST_MEGABYTES: Final = 150
 FILE_BYTES: Final = 8_200_000  # the longest line
 BODY_BYTES: Final = 8_000_000
+LARGER: Final = {"arrays in a record": 16_000_000}  # which took most memory once
 LARGEST_BODY_BYTES: Final = 89_000_000  # nearly the largest of version 2
 LARGEST_SPANS_BYTES: Final = 16_000_000
 CHOSEN: Final = (
@@ -52,7 +53,8 @@ def test_an_attack_takes_little_memory(names: tuple[str, ...], body_bytes: int, 
 
 
 def _megabytes(names: tuple[str, ...], body_bytes: int) -> list[float]:
-    attacks = [(name, FILE_BYTES if name in FILES else body_bytes) for name in names]
+    sizes = dict.fromkeys(names, body_bytes) | dict.fromkeys(FILES, FILE_BYTES)
+    attacks = [(name, max(sizes[name], LARGER.get(name, 0))) for name in names]
     command = [sys.executable, "-m", "tests.adversarial.measured", json.dumps(attacks)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [float(line) for line in ended.stdout.split()]

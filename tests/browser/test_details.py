@@ -17,6 +17,17 @@ PREVIEWS: Final = {
     b"x" * 1000: "usage.jsonl, 1,000 bytes.",
     b"x" * 2048: "usage.jsonl, 2 KB.",
 }
+# The longest label of a button, at the end of a command, in boxes of any width.
+_COVERED: Final = """share => {
+  const [button, code] = [share.querySelector("button"), share.querySelector("code")]
+  button.textContent = "Copy command"
+  code.textContent = "-".repeat(50)
+  return Array.from({ length: 250 }, (_, at) => 300 + 2 * at).filter((width) => {
+    share.style.width = `${width}px`
+    const [a, b] = [button.getBoundingClientRect(), code.getBoundingClientRect()]
+    return b.right > a.left && b.top < a.bottom
+  })
+}"""
 
 
 def test_filters_without_matches_show_a_message_and_a_way_back(windows: Windows) -> None:
@@ -78,6 +89,7 @@ def test_the_copy_button_leaves_the_link_readable(browser: Browser, site: Site) 
             window.look(width, "light")
             expect(share.get_by_role("button")).to_be_visible()
             assert not _overlap(share.get_by_role("button"), share.locator("code")), width
+        assert share.evaluate(_COVERED) == []
 
 
 def _overlap(first: Locator, second: Locator) -> bool:

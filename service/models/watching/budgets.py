@@ -138,6 +138,10 @@ def are_unmailed(account_id: str) -> tuple[ColumnElement[bool], ...]:
     return (*own, *new)
 
 
-def drop_unmailed(connection: Connection, account_id: str) -> None:
-    """Forget what no mail has said yet of an account's budgets; the next check says it again."""
-    connection.execute(delete(BudgetNotice).where(*are_unmailed(account_id)))
+def drop_unmailed(connection: Connection, account_id: str, month: date) -> None:
+    """Forget what no mail has said yet of an account's budgets in the given month or later.
+
+    Checks of these months say it again. Nothing checks an earlier one.
+    """
+    is_checked = BudgetNotice.month >= month
+    connection.execute(delete(BudgetNotice).where(*are_unmailed(account_id), is_checked))

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, exists, func, select, update
 from service.models.identity.accounts import Account
 from service.models.mail.outbox import Mail
 from service.models.watching.budgets import LATEST, Budget, BudgetNotice, are_unmailed
-from service.models.watching.watches import UnusualDay
+from service.models.watching.watches import UnusualDay, were_checked, were_judged
 
 SPEND_NOTICE: Final = "spend_notice"  # the kind of mail
 
@@ -23,7 +23,9 @@ def find_recipient(connection: Connection, account_id: str, dedupe_key: str) -> 
 def take_days(connection: Connection, account_id: str) -> Sequence[Row[Any]]:
     """Mark unusual days as mailed and return them, oldest first."""
     new = (UnusualDay.mailed_at.is_(None), UnusualDay.created_at > func.now() - LATEST)
-    taken = update(UnusualDay).where(UnusualDay.account_id == account_id, *new)
+    taken = update(UnusualDay).where(
+        UnusualDay.account_id == account_id, *new, were_judged(account_id)
+    )
     columns = (UnusualDay.day, UnusualDay.series)
     rows = connection.execute(taken.values(mailed_at=func.now()).returning(*columns)).all()
     return sorted(rows, key=lambda row: row.day)
@@ -31,7 +33,8 @@ def take_days(connection: Connection, account_id: str) -> Sequence[Row[Any]]:
 
 def take_budgets(connection: Connection, account_id: str) -> Sequence[Any]:
     """Mark notices of budgets as mailed and return them with their routes."""
-    taken = update(BudgetNotice).where(*are_unmailed(account_id)).values(mailed_at=func.now())
+    new = (*are_unmailed(account_id), were_checked(account_id))
+    taken = update(BudgetNotice).where(*new).values(mailed_at=func.now())
     columns = (
         *(Budget.route, BudgetNotice.budget_id, BudgetNotice.month, BudgetNotice.threshold),
         *(BudgetNotice.amount_usd, BudgetNotice.spend_usd, BudgetNotice.forecast_usd),

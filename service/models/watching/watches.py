@@ -29,7 +29,7 @@ from service.models.base import Base, OwnerKey
 from service.models.calls.account_audits import AccountCalls
 from service.models.calls.daily_spend import SpendDay, SpendRow, day_of, within_days
 from service.models.identity.accounts import Account
-from service.models.watching.budgets import Budget, drop_unmailed
+from service.models.watching.budgets import Budget
 
 _CHECK_EVERY: Final = timedelta(minutes=50)
 # Past days change by imports, whose burst is judged together.
@@ -126,11 +126,24 @@ def note_judged(connection: Connection, account_id: str, judged: Mapping[str, st
 def judge_again(connection: Connection, account_id: str) -> None:
     """Have an account's days judged again that have other spend than they had, and its budgets.
 
-    What no mail has said of a budget yet is forgotten: its month has the days of another zone.
+    Until then, no mail has them: they are by the days of another zone.
     """
     own = update(AccountWatch).where(AccountWatch.account_id == account_id)
     connection.execute(own.values(judged_at=None, budgets_checked_at=None))
-    drop_unmailed(connection, account_id)
+
+
+def were_judged(account_id: str) -> ColumnElement[bool]:
+    """Match if an account's days need not be judged again, by those of another zone."""
+    return _is_known(account_id, AccountWatch.judged_at)
+
+
+def were_checked(account_id: str) -> ColumnElement[bool]:
+    """Match if an account's budgets need not be checked again, by days of another zone."""
+    return _is_known(account_id, AccountWatch.budgets_checked_at)
+
+
+def _is_known(account_id: str, when: Any) -> ColumnElement[bool]:
+    return exists().where(AccountWatch.account_id == account_id, when.is_not(None))
 
 
 def list_days_before(connection: Connection, account_id: str) -> Mapping[date, datetime | None]:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, Row, func
+from sqlalchemy import Connection, Row, func, select
 
 from service.models.calls.account_days import (
     IN_UTC,
@@ -26,7 +26,7 @@ from service.models.calls.spend import DAY, MAX_DAYS, Selection, sum_spend
 from service.models.mail.outbox import post_mail
 from service.models.notices.deliveries import post_notice
 from service.models.notices.events import BUDGET_REACHED, UNUSUAL_SPEND
-from service.models.watching.budgets import FORECAST, add_budget_notice
+from service.models.watching.budgets import FORECAST, add_budget_notice, drop_unmailed
 from service.models.watching.news import SPEND_NOTICE, find_recipient, take_budgets, take_days
 from service.models.watching.watches import (
     add_unusual_day,
@@ -38,6 +38,7 @@ from service.models.watching.watches import (
     list_unwatched,
     note_judged,
     remove_unusual_days,
+    were_checked,
 )
 from service.operations.watching.budgets import BudgetState, list_states
 from service.operations.watching.unusual_days import (
@@ -91,9 +92,12 @@ def check_budgets(connection: Connection, now: datetime) -> int:
         account_ids = list_unchecked(connection, BATCH)
     for account_id in account_ids:
         with connection.begin():
+            is_again = not connection.scalar(select(were_checked(account_id)))
             if claim_check(connection, account_id):
                 of = find_days(connection, account_id)
                 day, is_local = of.day(now), of.is_local
+                if is_again:
+                    drop_unmailed(connection, account_id, day.replace(day=1))
                 for state in list_states(connection, account_id, day, is_local=is_local):
                     _post_reached(connection, account_id, state, of)
                 post_spend_mail(connection, account_id, now, of)

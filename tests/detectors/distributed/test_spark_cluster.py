@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import polars as pl
 import psutil
@@ -81,12 +82,15 @@ def test_the_driver_of_spark_audits_a_small_frame_alike(
     assert report.to_json() == here.to_json()
     assert {total for _, total in steps} == {2}
     assert report.calls(here.findings[0]).equals(here.calls(here.findings[0]))
+    by_executors = Mock()
+    monkeypatch.setattr("detectors.distributed.spark.audit", by_executors)
     conf = spark().sparkContext._jsc.sc().conf()
     conf.set(_MOST, "10k")
     try:
-        assert auditing.gather(frame, None) is None
+        assert detectors.audit(frame) is by_executors.return_value
     finally:
         conf.remove(_MOST)
+    assert by_executors.call_args.args == (frame,)
 
 
 def test_spark_audits_through_connect_as_here(

@@ -187,11 +187,7 @@ def test_an_unusual_day_that_another_zone_moves_is_no_news(watched: Watched) -> 
     watched.spend(spend_line(first, "90", day_shift=1))
     watched.watch()
     watched.spend(spend_line(YESTERDAY, "90", day_shift=1))
-    with watched.sessions() as session:
-        session.execute(update(Account).values(time_zone=zone))
-        session.execute(update(CallFile).values(priced_with=f"1|2|{zone}"))
-        judge_again(session.connection(), watched.account_id)
-        session.commit()
+    _change_zone(watched, zone)
     watched.watch(NOW + timedelta(days=1))
     assert _unusual_days(watched) == [first + timedelta(days=1), TODAY]
     found = [(each["day"], each["time_zone"]) for each in watched.notices(UNUSUAL_SPEND)]
@@ -267,11 +263,7 @@ def test_a_budget_that_waits_for_its_mail_is_checked_again_in_another_zone(
     watched.spend(spend_line(RECENTLY, "20"))
     watched.check()
     assert len(watched.mails()) == 1
-    with watched.sessions() as session:
-        session.execute(update(Account).values(time_zone=zone))
-        session.execute(update(CallFile).values(priced_with=f"1|2|{zone}"))
-        judge_again(session.connection(), watched.account_id)
-        session.commit()
+    _change_zone(watched, zone)
     watched.check(NEXT_DAY)
     body = _text(config, watched.mails()[-1])[1]
     assert "$105.00 of $100.00 spent (105%)" in body
@@ -280,6 +272,53 @@ def test_a_budget_that_waits_for_its_mail_is_checked_again_in_another_zone(
     # What a webhook has had is not sent again.
     found = [notice["threshold"] for notice in watched.notices(BUDGET_REACHED)]
     assert len(found) == len(set(found))
+
+
+def _change_zone(watched: Watched, zone: str) -> None:
+    with watched.sessions() as session:
+        session.execute(update(Account).values(time_zone=zone))
+        session.execute(update(CallFile).values(priced_with=f"1|2|{zone}"))
+        judge_again(session.connection(), watched.account_id)
+        session.commit()
+
+
+def test_a_budget_of_last_month_keeps_its_mail_in_another_zone(
+    watched: Watched, config: Config
+) -> None:
+    """All of September's is spent on its last day, after the mail; no check looks at it again."""
+    last = datetime(2026, 9, 30, 12, tzinfo=UTC)
+    watched.budget("100")
+    watched.spend(spend_line(last.date() - timedelta(days=3), "60"))
+    watched.check(last)
+    watched.spend(spend_line(last.date(), "50"))
+    watched.check(last + timedelta(hours=2))
+    assert len(watched.mails()) == 1
+    _change_zone(watched, "Europe/Berlin")
+    watched.check(last + timedelta(hours=14))
+    assert "$110.00 of $100.00 spent (110%)" in _text(config, watched.mails()[1])[1]
+
+
+def test_no_mail_has_what_is_by_days_of_the_zone_before(watched: Watched) -> None:
+    """First an unusual day waits for its mail, then a budget."""
+    watched.spend_daily("10")
+    watched.budget("1000")
+    watched.budget("1", "chat")
+    watched.check()
+    watched.spend(spend_line(YESTERDAY, "90"))
+    watched.watch()
+    _change_zone(watched, "Pacific/Auckland")
+    watched.check(NEXT_DAY)
+    assert len(watched.mails()) == 1
+    watched.watch(NEXT_DAY)
+    assert [len(mail.parameters["days"]) for mail in watched.mails()] == [0, 1]
+    watched.spend(spend_line(RECENTLY, "500"))
+    watched.check(NEXT_DAY)
+    _change_zone(watched, "Europe/Berlin")
+    later = NEXT_DAY + timedelta(days=1)
+    watched.watch(later)
+    assert len(watched.mails()) == 2
+    watched.check(later)
+    assert watched.mails()[2].parameters["whose"] == "Berlin time"
 
 
 def _unusual_days(watched: Watched) -> list[date]:

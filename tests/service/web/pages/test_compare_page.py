@@ -146,11 +146,15 @@ def test_audits_are_compared_by_utc_and_periods_by_the_time_zone(
     db_session.commit()
     page = ada.get(f"/compare?before={before}&after={after}")
     assert " (UTC)</h2>" in page
-    assert "Berlin time" not in page
     add_spend(db_session, account_id, spend_line(today()))
     db_session.execute(update(CallFile).values(priced_with="1|2|Europe/Berlin"))
     db_session.commit()
     assert " (Berlin time)</h2>" in ada.get("/compare")
+    page = ada.get(f"/compare?before={before}&after={after}")
+    assert " (UTC)</h2>" in page
+    assert page.count("Berlin time") == 2
+    for entered in ("Before (Berlin time)", "After (Berlin time)"):
+        assert f"<legend>{entered}</legend>" in page
 
 
 def test_an_audit_is_compared_with_the_one_before_it(
