@@ -4,10 +4,8 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
-import detectors
-from detectors.contract import Thresholds
 from detectors.errors import TooFewValidRowsError
 from detectors.formats.csv_logs.mapping import Mapped
 from detectors.frames import Source, UsageLog, read
@@ -15,23 +13,23 @@ from detectors.frames.inputs import find_spark_frame
 from detectors.frames.parts import InMemory, PartNumber, Parts
 from detectors.frames.sources import place, place_together
 from detectors.frames.usage_log import ReadRows
-from detectors.threads import imported_meanwhile
-
-# With the prices, a quarter of a second: imported while a log is read.
-_PIPELINE: Final = "detectors.report.pipeline"
+from detectors.prices.book import PriceBook
+from detectors.report.pipeline import audit_logs
+from detectors.report.result.document import Report
+from detectors.rules import Thresholds
 
 
 def audit(
     source: Source | UsageLog,
     *,
     mapping: Mapped | None = None,
-    prices: "detectors.PriceBook | None" = None,
+    prices: PriceBook | None = None,
     thresholds: Thresholds | None = None,
     engine: str | None = None,
     keep_calls: bool = True,
     scratch: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> "detectors.Report":
+) -> Report:
     """Audit a usage log: its cost, its avoidable spend, and how to fix it.
 
     Parameters
@@ -81,8 +79,9 @@ def audit(
     >>> report.audit.total_spend_usd
     Decimal('2.000000000')
     """
-    # The plain type of the contract lacks the numbers of the detectors.
-    if not isinstance(thresholds, Thresholds | None) or type(thresholds) is Thresholds:
+    if thresholds is None:
+        thresholds = Thresholds()
+    elif not isinstance(thresholds, Thresholds):
         raise TypeError("expected thresholds such as detectors.Thresholds(floor_usd=1.0)")
     if mapping is not None:
         source = read(source, mapping=mapping)
@@ -92,18 +91,10 @@ def audit(
         rows = spark.gather(frame, progress)
         if rows is None:
             terms = {"prices": prices, "thresholds": thresholds}
-            report: detectors.Report = spark.audit(
-                frame, keep_calls=keep_calls, progress=progress, **terms
-            )
+            report: Report = spark.audit(frame, keep_calls=keep_calls, progress=progress, **terms)
             return report
         source, engine = frame, None
-    with imported_meanwhile(_PIPELINE):
-        log = place(rows, engine, scratch=scratch)
-    from detectors.prices.book import PriceBook
-    from detectors.report.pipeline import audit_logs
-    from detectors.rules import Thresholds as AllThresholds
-
-    thresholds = thresholds or AllThresholds()
+    log = place(rows, engine, scratch=scratch)
     check_validity(log, thresholds)
     again = partial(reread, source, engine) if can_be_read_again(source) else None
     del source, rows  # lets a log without other references be freed when its calls are priced
@@ -127,10 +118,10 @@ def reread(source: Source | UsageLog, engine: str | None, part: PartNumber) -> P
 def audit_many(
     logs: Sequence[UsageLog],
     *,
-    prices: "detectors.PriceBook | None" = None,
+    prices: PriceBook | None = None,
     thresholds: Thresholds | None = None,
     keep_calls: bool = True,
-) -> "list[detectors.Report]":
+) -> list[Report]:
     """Audit several small logs at once, each as if it were alone.
 
     Planning the queries takes most of the time of a small audit, and here all logs share it.
@@ -152,14 +143,10 @@ def audit_many(
     TooFewValidRowsError
         Less than half of the rows of one of the logs are valid.
     """
+    thresholds = thresholds or Thresholds()
     if len(logs) < 2:
         terms: dict[str, Any] = {"prices": prices, "thresholds": thresholds}
         return [audit(log, keep_calls=keep_calls, **terms) for log in logs]
-    from detectors.prices.book import PriceBook
-    from detectors.report.pipeline import audit_logs
-    from detectors.rules import Thresholds as AllThresholds
-
-    thresholds = thresholds or AllThresholds()
     for log in logs:
         check_validity(log, thresholds)
     calls = InMemory([place_together([log.frame for log in logs]).collect()], is_one_part=True)
