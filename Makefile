@@ -57,7 +57,7 @@ install: $(SERVICE) ## Install what a server needs, with the hashes of the lock,
 demo: $(SERVICE) ## Audit the sample log with the real service; ONCE=1 stops after the report
 	@$(BIN)/tallystick demo $(if $(ONCE),--once)
 
-# Six processes on two processors, because many tests mostly wait.
+# Four processes on two processors, because some tests mostly wait; six take a minute longer.
 # Tests that share a server share a process, the long groups first (tests/groups.toml).
 # The tests start beside the types, which take one processor half a minute longer than the other
 # checks take the other; what is wrong with them is printed last. The wording and the locks of
@@ -66,7 +66,7 @@ test: $(DEV) ## Run the checks and the whole suite; list skipped tests and the 3
 	@found=$$(mktemp); trap 'rm -f $$found' EXIT; \
 	$(BIN)/mypy > $$found 2>&1 & types=$$!; \
 	$(CHECKS) && \
-	  $(MEMORY) $(BIN)/python -m pytest -m "not stress" -n 6 --no-loadscope-reorder --durations=30; \
+	  $(MEMORY) $(BIN)/python -m pytest -m "not stress" -n 4 --no-loadscope-reorder --durations=30; \
 	others=$$?; wait $$types; checked=$$?; echo "mypy:"; cat $$found; \
 	[ $$others = 0 ] && [ $$checked = 0 ]
 
