@@ -108,7 +108,7 @@ def audit(files: tuple[Path, ...], top: int, prices: Path | None, **options: Any
     FILE is a log in a supported format, JSON Lines or CSV, plain or gzipped, or Parquet; '-' is
     standard input. A folder, several files or folders, and a pattern such as 'logs/*.jsonl' are one
     log: they may contain text, as coding agents' sessions do, and are scrubbed in memory. Parquet
-    files are audited alone, without --map: they have the columns of a usage record.
+    files need the columns of a usage record, and can't be mixed with other logs.
 
     RATES contains discounts as shares, overrides in US dollars per million tokens, and aliases
     that price your own model names:

@@ -14,9 +14,9 @@ import msgspec
 
 import detectors
 from detectors.cli.console import LONG_FILE_BYTES, BadInputError, long_progress, shown
+from detectors.cli.imports import imported_meanwhile
 from detectors.cli.price_file import find_update, read_prices
 from detectors.errors import ContractError, DetectorError
-from detectors.threads import imported_meanwhile
 from detectors.wording.figures import counted
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ def _audit_tables(files: Sequence[Path], prices: Path | None) -> "Report":
     try:
         return detectors.audit(scan_files([str(file) for file in files]), prices=book)
     except DetectorError as error:
-        raise BadInputError(f"{', '.join(map(shown, files))}: {error}") from error
+        others = f" and {counted(len(files) - 1, 'other file')}" if len(files) > 1 else ""
+        raise BadInputError(f"{shown(files[0])}{others}: {error}") from error
 
 
 def describe_scrubbed(summary: "Summary") -> str:

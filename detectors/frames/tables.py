@@ -103,8 +103,8 @@ def _read(batches: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     except pl.exceptions.PolarsError as error:
         # Without what the error says, which may have values in it.
         raise UnreadableLogError(
-            f"Some rows can't be read ({type(error).__name__}). Where they are in files, one may "
-            "be damaged or incomplete, or its columns have other names or types than in the first."
+            f"Some rows can't be read ({type(error).__name__}). If they come from files, a file "
+            "may be damaged or incomplete, or its columns may differ from those of the first file."
         ) from error
 
 

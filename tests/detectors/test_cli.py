@@ -20,8 +20,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import detectors
-from detectors import Report, cli, frames, threads
-from detectors.cli import console, reports
+from detectors import Report, cli, frames
+from detectors.cli import console, imports, reports
 from detectors.errors import ContractError
 from tests.cases import each_case
 from tests.detectors.reports import make_finding, make_report
@@ -246,7 +246,7 @@ def test_it_shows_on_a_terminal_how_far_a_long_file_is_read(
     for module in (console, reports):
         monkeypatch.setattr(module, "LONG_FILE_BYTES", 0)
     imported: list[str] = []
-    monkeypatch.setattr(threads, "import_module", imported.append)
+    monkeypatch.setattr(imports, "import_module", imported.append)
     _watch(monkeypatch)
     cli.library.main(["audit", str(log)], standalone_mode=False)
     assert sources == [(log, True)]
@@ -455,21 +455,21 @@ def test_several_parquet_files_are_one_log_and_each_counts_once(tmp_path: Path) 
     files = [tmp_path / name for name in ("a1.parquet", "b.parquet", "a[1].parquet")]
     for number, file in enumerate(files, 1):
         counts = {"prompt_tokens": 1_000, "completion_tokens": number}
-        detectors.read([{**call, **counts} for _ in range(5)]).frame.write_parquet(file)
+        detectors.read([{**call, **counts}] * 10**number).frame.write_parquet(file)
     for named, records in (
-        (files[:2], 10),
-        (files, 15),
-        ([tmp_path / "*.parquet"], 15),
-        ([tmp_path / "*.parquet", files[0], files[0]], 15),
-        (files[2:], 5),
-        ([files[2], files[2]], 5),
+        (files[:2], 110),
+        (files, 1_110),
+        ([tmp_path / "*.parquet"], 1_110),
+        ([tmp_path / "*.parquet", files[0], files[0]], 1_110),
+        (files[2:], 1_000),
+        ([files[2], files[2]], 1_000),
     ):
         report = json.loads(_run("audit", *named, "--json", "-").stdout)
         assert report["audit"]["records"] == records
     files[1].write_bytes(b"no table")
     run = _run("audit", *files)
     assert run.exit_code == 2
-    assert "Some rows can't be read (ComputeError)." in run.stderr
+    assert "a1.parquet and 2 other files: Some rows can't be read (ComputeError)." in run.stderr
 
 
 def test_prices_are_imported_when_the_log_was_read(

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 from detectors.cli import group as cli
 from detectors.cli.audit import audit
+from detectors.cli.imports import imported_meanwhile
 
 Extend = Callable[..., cli.ExtensibleGroup]
 
@@ -92,6 +94,15 @@ def test_the_module_offers_the_library_commands_alone() -> None:
     assert [name for name in names if f"\n  {name} " not in run.stdout] == []
     assert set(names) <= set(cli.main.list_commands(click.Context(cli.main)))
     assert " up " not in run.stdout
+
+
+def test_a_module_that_fails_in_the_thread_is_left_to_who_uses_it() -> None:
+    before = threading.active_count()
+    with imported_meanwhile("detectors.cli.terminal", "detectors.no_such_module", "antigravity"):
+        pass
+    assert threading.active_count() == before
+    assert "detectors.cli.terminal" in sys.modules
+    assert "antigravity" not in sys.modules
 
 
 def test_the_console_command_starts_without_the_service_or_a_dataframe_library() -> None:

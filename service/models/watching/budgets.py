@@ -28,7 +28,7 @@ MAX_BUDGETS: Final = 50  # per account
 # The percentages of a budget that are worth a notice, and a forecast above it.
 HALF, MOST, ALL, FORECAST = THRESHOLDS = ("50", "80", "100", "forecast")
 
-# Older news is no news: the account had switched the mails off, or nothing was running.
+# Skip older events: the account had switched the mails off, or nothing was running.
 LATEST: Final = timedelta(days=3)
 
 _AMOUNT: Final = Numeric(14, 2)

@@ -1,12 +1,10 @@
-"""What is done in threads: in order, no more than wanted, and without what fails in another."""
+"""Results come in order, and no more is begun than is wanted."""
 
-import sys
-import threading
 from time import sleep
 
 import pytest
 
-from detectors.threads import imported_meanwhile, in_turn
+from detectors.threads import in_turn
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3])
@@ -36,12 +34,3 @@ def test_an_error_comes_where_its_result_would_and_ends_all() -> None:
     with pytest.raises(ZeroDivisionError):
         next(results)
     assert list(results) == []
-
-
-def test_a_module_that_fails_in_the_thread_is_left_to_who_uses_it() -> None:
-    before = threading.active_count()
-    with imported_meanwhile("detectors.cli.terminal", "detectors.no_such_module", "antigravity"):
-        pass
-    assert threading.active_count() == before
-    assert "detectors.cli.terminal" in sys.modules
-    assert "antigravity" not in sys.modules
