@@ -1,4 +1,4 @@
-"""Every way in which the providers' libraries let a program make a call, as small functions.
+"""Every way in which the providers' libraries let a program make a call: `styles.jsonl` and more.
 
 Each takes clients of a `ProviderStub` server. The first 33 of OpenAI and 26 of Anthropic are
 those that other tools were measured with; the further ones are what came up besides.
@@ -9,8 +9,11 @@ version does not have raises `AttributeError`, `TypeError` or `ImportError` befo
 from __future__ import annotations
 
 import importlib
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from tests.client.provider_stub import (
@@ -22,7 +25,6 @@ from tests.client.provider_stub import (
 )
 
 Counts = tuple[int, int, "int | None", "int | None"]
-IMAGES_COUNTS = (50, 4_160, None, None)
 MESSAGES = [{"role": "user", "content": f"{CANARY} asked"}]
 CHAT: dict[str, Any] = {"model": "gpt-4o", "messages": MESSAGES, "max_tokens": 64}
 STREAMED = {**CHAT, "stream": True, "stream_options": {"include_usage": True}}
@@ -39,8 +41,26 @@ CLAUDE: dict[str, Any] = {
     "max_tokens": 64,
     "system": f"{CANARY} told",
 }
-BEDROCK = {**CLAUDE, "model": "us.anthropic.claude-sonnet-4-6-v1:0"}
-VERTEX = {**CLAUDE, "model": "claude-sonnet-4-6"}
+# What the lines of `styles.jsonl` name.
+COUNTS: dict[str, Counts] = {
+    "chat": CHAT_COUNTS,
+    "responses": RESPONSES_COUNTS,
+    "embeddings": EMBEDDINGS_COUNTS,
+    "images": (50, 4_160, None, None),
+    "messages": MESSAGES_COUNTS,
+}
+BODIES: dict[str, dict[str, Any]] = {
+    "chat": CHAT,
+    "streamed": STREAMED,
+    "text": TEXT,
+    "asked": ASKED,
+    "embedded": EMBEDDED,
+    "image": {"model": "gpt-image-1", "prompt": f"{CANARY} asked"},
+    "claude": CLAUDE,
+    "bedrock": {**CLAUDE, "model": "us.anthropic.claude-sonnet-4-6-v1:0"},
+    "post": {"path": "/chat/completions", "cast_to": object, "body": CHAT},
+    "post claude": {"path": "/v1/messages", "cast_to": object, "body": CLAUDE},
+}
 
 
 @dataclass
@@ -112,6 +132,8 @@ _MAKERS: dict[str, Callable[[str], Any]] = {
     "async_together": _further("together", "AsyncTogether", "/together/v1"),
     "openai": _openai("OpenAI"),
     "async_openai": _openai("AsyncOpenAI"),
+    "options": lambda url: _openai("OpenAI")(url).with_options(timeout=5),
+    "async_options": lambda url: _openai("AsyncOpenAI")(url).with_options(timeout=5),
     "azure": _openai("AzureOpenAI"),
     "async_azure": _openai("AsyncAzureOpenAI"),
     "anthropic": _anthropic("Anthropic"),
@@ -151,197 +173,71 @@ def _style(
     return add
 
 
+def read(answer: Any, *steps: str) -> None:
+    """Use an answer up: `enter` it, `parse` it, `iterate` over it, or nothing of all this."""
+    if not steps:
+        return
+    step, *rest = steps
+    if step == "enter":
+        with answer as entered:
+            read(entered, *rest)
+    elif step == "parse":
+        read(answer.parse(), *rest)
+    else:
+        for _ in answer:
+            pass
+
+
+async def read_async(answer: Any, *steps: str) -> None:
+    """Do the same where each step may have to be waited for."""
+    answer = await answer if isinstance(answer, Awaitable) else answer
+    if not steps:
+        return
+    step, *rest = steps
+    if step == "enter":
+        async with answer as entered:
+            await read_async(entered, *rest)
+    elif step == "parse":
+        await read_async(answer.parse(), *rest)
+    else:
+        async for _ in answer:
+            pass
+
+
 def _both(
     name: str,
-    counts: Counts,
-    ask: Callable[[Any], Any],
+    counts: str,
+    call: str,
+    asked: str,
     *,
     client: str = "",
     further: bool = False,
-    read: str = "nothing",
+    read_by: str = "",
+    more: Mapping[str, Any] | None = None,
 ) -> None:
-    """The same call on the synchronous and on the asynchronous client.
+    """The same call on the synchronous and on the asynchronous client, and how it is used up."""
+    chosen = client or name.partition(" ")[0]
+    sent = {**BODIES[asked], **(more or {})}
 
-    `read` says how the answer is used up: not at all, as a stream, parsed, parsed as a stream, as
-    the helper's own stream, or as a response that is read while it comes.
-    """
-    library = name.partition(" ")[0]
-    chosen = client or library
+    def ask(client: Any) -> Any:
+        try:
+            method = attrgetter(call)(client)
+        except AttributeError:  # Versions keep some under `beta` before they are finished.
+            method = attrgetter(f"beta.{call}")(client)
+        return method(**sent)
 
     def run(clients: Clients) -> None:
-        _READERS[read](ask(getattr(clients, chosen)))
+        read(ask(getattr(clients, chosen)), *read_by.split())
 
     async def run_async(clients: Clients) -> None:
-        await _ASYNC_READERS[read](ask(getattr(clients, f"async_{chosen}")))
+        await read_async(ask(getattr(clients, f"async_{chosen}")), *read_by.split())
 
-    _style(name, counts, further=further)(run)
-    _style(f"{name}, async", counts, further=further)(run_async)
-
-
-def _use_up(stream: Any) -> None:
-    for _ in stream:
-        pass
+    _style(name, COUNTS[counts], further=further)(run)
+    _style(f"{name}, async", COUNTS[counts], further=further)(run_async)
 
 
-async def _use_up_async(stream: Any) -> None:
-    async for _ in stream:
-        pass
-
-
-def _read_helper(manager: Any) -> None:
-    with manager as stream:
-        _use_up(stream)
-
-
-def _read_streaming(manager: Any) -> None:
-    with manager as response:
-        response.parse()
-
-
-def _read_streaming_stream(manager: Any) -> None:
-    with manager as response:
-        _use_up(response.parse())
-
-
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "nothing": lambda answer: None,
-    "stream": _use_up,
-    "parse": lambda response: response.parse(),
-    "parse stream": lambda response: _use_up(response.parse()),
-    "helper": _read_helper,
-    "streaming": _read_streaming,
-    "streaming stream": _read_streaming_stream,
-}
-
-
-async def _read_async(answer: Awaitable[Any]) -> None:
-    await answer
-
-
-async def _read_async_stream(answer: Awaitable[Any]) -> None:
-    await _use_up_async(await answer)
-
-
-async def _parse_async(answer: Awaitable[Any]) -> None:
-    await _parsed(await answer)
-
-
-async def _parse_async_stream(answer: Awaitable[Any]) -> None:
-    await _use_up_async(await _parsed(await answer))
-
-
-async def _parsed(response: Any) -> Any:
-    """The one kind of raw response parses at once, the other is waited for."""
-    parsed = response.parse()
-    return await parsed if isinstance(parsed, Awaitable) else parsed
-
-
-async def _read_async_helper(manager: Any) -> None:
-    async with manager as stream:
-        await _use_up_async(stream)
-
-
-async def _read_async_streaming(manager: Any) -> None:
-    async with manager as response:
-        await _parsed(response)
-
-
-async def _read_async_streaming_stream(manager: Any) -> None:
-    async with manager as response:
-        await _use_up_async(await _parsed(response))
-
-
-_ASYNC_READERS: dict[str, Callable[[Any], Awaitable[None]]] = {
-    "nothing": _read_async,
-    "stream": _read_async_stream,
-    "parse": _parse_async,
-    "parse stream": _parse_async_stream,
-    "helper": _read_async_helper,
-    "streaming": _read_async_streaming,
-    "streaming stream": _read_async_streaming_stream,
-}
-
-
-def _model(name: str) -> Any:
-    """A type to parse an answer into."""
-    import pydantic
-
-    return pydantic.create_model(name)
-
-
-# OpenAI
-
-_both("openai chat.create", CHAT_COUNTS, lambda c: c.chat.completions.create(**CHAT))
-_both(
-    "openai chat.create stream",
-    CHAT_COUNTS,
-    lambda c: c.chat.completions.create(**STREAMED),
-    read="stream",
-)
-_both(
-    "openai chat raw",
-    CHAT_COUNTS,
-    lambda c: c.chat.completions.with_raw_response.create(**CHAT),
-    read="parse",
-)
-_both(
-    "openai chat raw stream",
-    CHAT_COUNTS,
-    lambda c: c.chat.completions.with_raw_response.create(**STREAMED),
-    read="parse stream",
-)
-_both(
-    "openai chat streaming response",
-    CHAT_COUNTS,
-    lambda c: c.chat.completions.with_streaming_response.create(**CHAT),
-    read="streaming",
-)
-_both("openai chat.parse", CHAT_COUNTS, lambda c: _chat(c).parse(**CHAT))
-_both(
-    "openai chat.stream",
-    CHAT_COUNTS,
-    lambda c: _chat(c).stream(**{k: v for k, v in STREAMED.items() if k != "stream"}),
-    read="helper",
-)
-_both("openai completions.create", CHAT_COUNTS, lambda c: c.completions.create(**TEXT))
-_both(
-    "openai completions.create stream",
-    CHAT_COUNTS,
-    lambda c: c.completions.create(**TEXT, stream=True),
-    read="stream",
-)
-_both("openai responses.create", RESPONSES_COUNTS, lambda c: c.responses.create(**ASKED))
-_both(
-    "openai responses.create stream",
-    RESPONSES_COUNTS,
-    lambda c: c.responses.create(**ASKED, stream=True),
-    read="stream",
-)
-_both(
-    "openai responses.stream",
-    RESPONSES_COUNTS,
-    lambda c: c.responses.stream(**ASKED),
-    read="helper",
-)
-_both("openai responses.parse", RESPONSES_COUNTS, lambda c: c.responses.parse(**ASKED))
-_both("openai embeddings.create", EMBEDDINGS_COUNTS, lambda c: c.embeddings.create(**EMBEDDED))
-_both(
-    "openai client.post",
-    CHAT_COUNTS,
-    lambda c: c.post("/chat/completions", cast_to=object, body=CHAT),
-)
-_both(
-    "openai azure chat.create",
-    CHAT_COUNTS,
-    lambda c: c.chat.completions.create(**CHAT),
-    client="azure",
-)
-
-
-def _chat(client: Any) -> Any:
-    """Where a version keeps `parse` and `stream`: under `beta` before they were finished."""
-    finished = client.chat.completions
-    return finished if hasattr(finished, "parse") else client.beta.chat.completions
+for _line in Path(__file__).with_suffix(".jsonl").read_text().splitlines():
+    _both(**json.loads(_line))
 
 
 @_style(
@@ -352,41 +248,6 @@ def _lines(clients: Clients) -> None:
     with clients.openai.chat.completions.with_streaming_response.create(**CHAT) as response:
         for _ in response.iter_lines():
             pass
-
-
-_both(
-    "openai responses raw",
-    RESPONSES_COUNTS,
-    lambda c: c.responses.with_raw_response.create(**ASKED),
-    read="parse",
-    further=True,
-)
-_both(
-    "openai embeddings raw",
-    EMBEDDINGS_COUNTS,
-    lambda c: c.embeddings.with_raw_response.create(**EMBEDDED),
-    read="parse",
-    further=True,
-)
-_both(
-    "openai chat streaming response, stream",
-    CHAT_COUNTS,
-    lambda c: c.chat.completions.with_streaming_response.create(**STREAMED),
-    read="streaming stream",
-    further=True,
-)
-_both(
-    "openai with_options",
-    CHAT_COUNTS,
-    lambda c: c.with_options(timeout=5).chat.completions.create(**CHAT),
-    further=True,
-)
-_both(
-    "openai images.generate",
-    IMAGES_COUNTS,
-    lambda c: c.images.generate(model="gpt-image-1", prompt=f"{CANARY} asked"),
-    further=True,
-)
 
 
 @_style("openai responses in the background", RESPONSES_COUNTS, further=True)
@@ -404,7 +265,7 @@ def _again(clients: Clients) -> None:
 
 @_style("openai stream without usage", further=True, uncaptured="the provider sends no usage")
 def _no_usage(clients: Clients) -> None:
-    _use_up(clients.openai.chat.completions.create(**CHAT, stream=True))
+    read(clients.openai.chat.completions.create(**CHAT, stream=True), "iterate")
 
 
 @_style("openai module client", CHAT_COUNTS, further=True)
@@ -413,102 +274,6 @@ def _module(clients: Clients) -> None:
 
     openai.api_key, openai.base_url = "sk-canary-7f3a", f"{clients.url}/v1/"
     openai.chat.completions.create(**CHAT)
-
-
-# Anthropic
-
-_both("anthropic messages.create", MESSAGES_COUNTS, lambda c: c.messages.create(**CLAUDE))
-_both(
-    "anthropic messages.create stream",
-    MESSAGES_COUNTS,
-    lambda c: c.messages.create(**CLAUDE, stream=True),
-    read="stream",
-)
-_both(
-    "anthropic messages.stream",
-    MESSAGES_COUNTS,
-    lambda c: c.messages.stream(**CLAUDE),
-    read="helper",
-)
-_both(
-    "anthropic messages raw",
-    MESSAGES_COUNTS,
-    lambda c: c.messages.with_raw_response.create(**CLAUDE),
-    read="parse",
-)
-_both(
-    "anthropic messages raw stream",
-    MESSAGES_COUNTS,
-    lambda c: c.messages.with_raw_response.create(**CLAUDE, stream=True),
-    read="parse stream",
-)
-_both(
-    "anthropic messages streaming response",
-    MESSAGES_COUNTS,
-    lambda c: c.messages.with_streaming_response.create(**CLAUDE),
-    read="streaming",
-)
-_both("anthropic beta.messages.create", MESSAGES_COUNTS, lambda c: c.beta.messages.create(**CLAUDE))
-_both(
-    "anthropic beta.messages.create stream",
-    MESSAGES_COUNTS,
-    lambda c: c.beta.messages.create(**CLAUDE, stream=True),
-    read="stream",
-)
-_both(
-    "anthropic beta.messages.stream",
-    MESSAGES_COUNTS,
-    lambda c: c.beta.messages.stream(**CLAUDE),
-    read="helper",
-)
-_both(
-    "anthropic client.post",
-    MESSAGES_COUNTS,
-    lambda c: c.post("/v1/messages", cast_to=object, body=CLAUDE),
-)
-_both(
-    "anthropic bedrock messages.create",
-    MESSAGES_COUNTS,
-    lambda c: c.messages.create(**BEDROCK),
-    client="bedrock",
-)
-_both(
-    "anthropic bedrock messages.create stream",
-    MESSAGES_COUNTS,
-    lambda c: c.messages.create(**BEDROCK, stream=True),
-    client="bedrock",
-    read="stream",
-)
-_both(
-    "anthropic vertex messages.create",
-    MESSAGES_COUNTS,
-    lambda c: c.messages.create(**VERTEX),
-    client="vertex",
-)
-_both(
-    "anthropic vertex messages.create stream",
-    MESSAGES_COUNTS,
-    lambda c: c.messages.create(**VERTEX, stream=True),
-    client="vertex",
-    read="stream",
-    further=True,
-)
-_both(
-    "anthropic messages.parse", MESSAGES_COUNTS, lambda c: c.messages.parse(**CLAUDE), further=True
-)
-_both(
-    "anthropic beta.messages.parse",
-    MESSAGES_COUNTS,
-    lambda c: c.beta.messages.parse(**CLAUDE),
-    further=True,
-)
-_both(
-    "anthropic beta raw",
-    MESSAGES_COUNTS,
-    lambda c: c.beta.messages.with_raw_response.create(**CLAUDE),
-    read="parse",
-    further=True,
-)
 
 
 @_style("anthropic count_tokens", further=True, uncaptured="it is free of charge")
@@ -525,34 +290,3 @@ def _final_message(clients: Clients) -> None:
 @_style("anthropic tool_runner", MESSAGES_COUNTS, further=True)
 def _tool_runner(clients: Clients) -> None:
     clients.anthropic.beta.messages.tool_runner(**CLAUDE, tools=[]).until_done()
-
-
-# Libraries with the same base as the two above
-
-for _library in ("groq", "together"):
-    _both(
-        f"{_library} chat.create",
-        CHAT_COUNTS,
-        lambda c: c.chat.completions.create(**CHAT),
-        further=True,
-    )
-    _both(
-        f"{_library} chat.create stream",
-        CHAT_COUNTS,
-        lambda c: c.chat.completions.create(**CHAT, stream=True),
-        read="stream",
-        further=True,
-    )
-    _both(
-        f"{_library} chat raw",
-        CHAT_COUNTS,
-        lambda c: c.chat.completions.with_raw_response.create(**CHAT),
-        read="parse",
-        further=True,
-    )
-    _both(
-        f"{_library} embeddings.create",
-        EMBEDDINGS_COUNTS,
-        lambda c: c.embeddings.create(**EMBEDDED),
-        further=True,
-    )
