@@ -1,5 +1,6 @@
 """Many small cases in one test: collecting them as tests takes longer than they do."""
 
+import json
 import tomllib
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -13,8 +14,12 @@ Test = Callable[..., None]
 
 
 def data_of(file: str) -> dict[str, Any]:
-    """Return the long tables of a test file: its namesake in TOML."""
-    return tomllib.loads(Path(file).with_suffix(".toml").read_text())
+    """Return the long tables of a test file: its namesake in TOML, or in JSON if it has nulls."""
+    toml = Path(file).with_suffix(".toml")
+    if toml.exists():
+        return tomllib.loads(toml.read_text())
+    tables: dict[str, Any] = json.loads(toml.with_suffix(".json").read_text())
+    return tables
 
 
 def each_case(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test], Test]:

@@ -19,6 +19,7 @@ from detectors.agents.ledger import Ledger
 from detectors.cli import library
 from detectors.formats import read_chunks, records_of
 from detectors.formats.adapters.agents import cline as cline_tasks
+from tests.cases import data_of
 
 CANARY: Final = "CANARY the customer said"
 EDITOR: Final = Path(".config/Code/User/globalStorage")
@@ -293,37 +294,7 @@ LATE: Final = 1_775_000_000_000
 
 
 Counts = tuple[int, int, int]
-INPUTS: Final[list[tuple[str, int, Counts, Counts]]] = [
-    # Cline's handlers of 2026: openai.ts, litellm.ts, xai.ts and their kin give `prompt_tokens`.
-    ("openai gpt-5.4", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
-    ("litellm claude-sonnet-4-6", LATE, (10_000, 8_000, 1_500), (10_000, 8_000, 1_500)),
-    ("xai grok-4", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
-    ("fireworks kimi-k2", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
-    ("hicap gpt-5.4", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
-    ("lmstudio qwen3", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
-    ("qwen qwen3-max", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
-    ("requesty openai/gpt-5", LATE, (10_000, 8_000, 500), (10_000, 8_000, 500)),
-    ("openai-codex gpt-5.4", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
-    ("zai glm-5", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
-    ("doubao doubao-1-5-pro", LATE, (10_000, 8_000, 2_000), (10_000, 8_000, 0)),
-    # `prompt_cache_miss_tokens` of DeepSeek are no writes.
-    ("deepseek deepseek-chat", LATE, (0, 8_000, 2_000), (10_000, 8_000, 0)),
-    ("deepseek deepseek-chat", 1_740_000_000_000, (10_000, 8_000, 2_000), (10_000, 8_000, 0)),
-    ("openai deepseek-chat", LATE, (10_000, 8_000, 2_000), (10_000, 8_000, 0)),
-    ("litellm deepseek-chat", LATE, (10_000, 8_000, 2_000), (10_000, 8_000, 0)),
-    # The others leave out the cache, some of them since 2025.
-    ("anthropic claude-sonnet-4-6", LATE, (10_000, 8_000, 500), (18_500, 8_000, 500)),
-    ("bedrock claude-sonnet-4-6", LATE, (10_000, 8_000, 500), (18_500, 8_000, 500)),
-    ("openrouter openai/gpt-5", LATE, (10_000, 8_000, 0), (18_000, 8_000, 0)),
-    ("openrouter openai/gpt-5", 1_748_000_000_000, (10_000, 8_000, 0), (10_000, 8_000, 0)),
-    ("gemini gemini-2.5-pro", LATE, (10_000, 8_000, 0), (18_000, 8_000, 0)),
-    ("vertex gemini-2.5-pro", 1_748_000_000_000, (10_000, 8_000, 0), (10_000, 8_000, 0)),
-    ("vercel-ai-gateway gpt-5", 1_760_000_000_000, (10_000, 8_000, 0), (10_000, 8_000, 0)),
-    ("moonshot kimi-k2", LATE, (10_000, 8_000, 0), (18_000, 8_000, 0)),
-    ("openai-native gpt-5.4", LATE, (10_000, 8_000, 0), (18_000, 8_000, 0)),
-    # For three months, reads were the reasoning and writes the reads.
-    ("openai-native gpt-5.1", 1_765_000_000_000, (1_000, 640, 8_000), (9_640, 8_000, 0)),
-]
+INPUTS: Final[list[tuple[str, int, Counts, Counts]]] = data_of(__file__)["inputs"]
 UNSURE_INPUTS: Final[list[tuple[str, int, Counts, int]]] = [
     ("fork-of-cline gpt-5", LATE, (10_000, 8_000, 0), 10_000),  # a handler that we don't know
     ("oca gpt-5", LATE, (10_000, 8_000, 0), 10_000),  # its two ways of counting look alike
@@ -349,7 +320,7 @@ def test_the_input_of_each_of_clines_providers_has_the_cache_once(tmp_path: Path
     for place, (provider, ts, _, is_sure) in enumerate(cases):
         *tokens, body = found[f"task-{place}"]
         if is_sure:
-            assert tuple(tokens) == INPUTS[place][3], (provider, ts)
+            assert tokens == INPUTS[place][3], (provider, ts)
         else:
             assert tokens[0] == UNSURE_INPUTS[place - len(INPUTS)][3], (provider, ts)
         assert ("input_assumed" in msgspec.msgpack.decode(body)) is not is_sure, (provider, ts)

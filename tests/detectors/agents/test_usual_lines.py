@@ -13,6 +13,9 @@ from detectors.agents import files
 from detectors.agents.files import FileRead, Mark, read_file
 from detectors.agents.folders import File, Source, find_files, find_sources
 from detectors.formats.adapters.rows import Row
+from tests.cases import data_of
+
+TABLES = data_of(__file__)
 
 _AT: Final = "2026-07-01T10:00:00.000Z"
 _SESSION: Final = "0f5e2c1a-1111-4222-8333-444455556666"
@@ -20,67 +23,9 @@ _USAGE: Final = {
     "input_tokens": 3, "output_tokens": 40, "cache_creation_input_tokens": 500,
     "cache_read_input_tokens": 9_000,
 }  # fmt: skip
-_USAGES: Final[list[dict[str, Any]]] = [
-    {},
-    {"cache_creation": {"ephemeral_5m_input_tokens": 100, "ephemeral_1h_input_tokens": 400}},
-    {"cache_creation": {"ephemeral_5m_input_tokens": 100, "ephemeral_1h_input_tokens": 900}},
-    {"cache_creation_input_tokens": 0, "cache_creation": {"ephemeral_1h_input_tokens": 70}},
-    {"cache_creation": {"ephemeral_1h_input_tokens": 70, "ephemeral_1d_input_tokens": 7}},
-    {"input_tokens": 0, "output_tokens": 0, "cache_creation_input_tokens": 0},
-    {"input_tokens": -1},
-    {"input_tokens": 3.0},
-    {"input_tokens": None},
-    {"output_tokens": 10**13},
-    {"cache_read_input_tokens": None},
-    {"server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 3}},
-    {"server_tool_use": {"code_execution_requests": 4}},
-    {"server_tool_use": None, "service_tier": None, "speed": None, "inference_geo": ""},
-    {"service_tier": "standard", "speed": "fast", "inference_geo": "not_available"},
-    {"service_tier": "batch"},
-    {"service_tier": "scale", "speed": "slow"},
-    {"inference_geo": "us"},
-    {"inference_geo": "global"},
-    {"iterations": []},
-    {"iterations": [{"type": "message", **_USAGE}, {"type": "message", **_USAGE}]},
-    {"iterations": [{"type": "compaction", "input_tokens": 9, "output_tokens": 8}]},
-    {"iterations": [{"type": "message", "model": "claude-haiku-4-5", **_USAGE}]},
-    {"new_tokens": 12},
-    {"new": {"tokens": [1, 2]}},
-]
-_MESSAGES: Final[list[dict[str, Any]]] = [
-    {"id": "msg_bdrk_01"},
-    {"id": ""},
-    {"id": 7},
-    {"id": "an answer of mine"},
-    {"model": "<synthetic>"},
-    {"model": None},
-    {"service_tier": "batch"},
-    {"usage": None},
-]
-_LINES: Final[list[dict[str, Any]]] = [
-    {"timestamp": "2026-07-01T10:00:00Z"},
-    {"timestamp": "2026-07-01T12:00:00.000+02:00"},
-    {"timestamp": "2026-07-32T10:00:00.000Z"},
-    {"timestamp": "1999-07-01T10:00:00.000Z"},
-    {"timestamp": 1_780_000_000},
-    {"timestamp": None, "ts": _AT},
-    {"sessionId": None},
-    {"sessionId": "boats"},
-    {"sessionId": "what I asked", "cwd": None},
-    {"cwd": None},
-    {"cwd": "C:\\Users\\dev\\harbor"},
-    {"cwd": "/home/dev/my boats"},
-    {"isSidechain": True},
-    {"isSidechain": "yes"},
-    {"requestId": None},
-    {"requestId": "what I asked"},
-    {"tag": "tides"},
-    {"forkedFrom": {"sessionId": "1" * 8 + _SESSION[8:], "messageUuid": "2"}},
-    {"forkedFrom": None, "tag": None},
-    {"toolUseResult": {"usage": _USAGE, "totalTokens": 9_999}},
-    {"message": 'a text that says "usage"'},
-    {"message": {"role": "user", "content": [{"usage": 1}]}},
-]
+_USAGES: Final[list[dict[str, Any]]] = TABLES["usages"]
+_MESSAGES: Final[list[dict[str, Any]]] = TABLES["messages"]
+_LINES: Final[list[dict[str, Any]]] = TABLES["lines"]
 
 
 def _messages() -> Iterable[dict[str, Any]]:
@@ -104,16 +49,7 @@ _TURN: Final = {
     "input_tokens": 900, "cached_input_tokens": 800, "output_tokens": 50,
     "reasoning_output_tokens": 20, "total_tokens": 950,
 }  # fmt: skip
-_TURNS: Final[list[dict[str, Any]]] = [
-    {},
-    {"cached_input_tokens": 901},
-    {"reasoning_output_tokens": 51},
-    {"total_tokens": 970},
-    {"total_tokens": None, "reasoning_output_tokens": None},
-    {"output_tokens": 0, "total_tokens": 900, "reasoning_output_tokens": 0},
-    {"cache_write_input_tokens": 5},
-    {"input_tokens": -1},
-]
+_TURNS: Final[list[dict[str, Any]]] = TABLES["turns"]
 _WEEK: Final = {"used_percent": 12, "window_minutes": 10_080, "resets_at": 1_783_500_000}
 _LIMITS: Final[list[Any]] = [
     None,

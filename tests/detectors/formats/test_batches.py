@@ -12,7 +12,7 @@ from detectors.contract import UsageRecord
 from detectors.errors import ContractError, MalformedJSONError, TooManyRecordsError
 from detectors.formats import decode_batch, encode_records
 from detectors.formats.problems import MAX_NAMES
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.detectors.formats.stored import decode_records
 
 GOOD: dict[str, Any] = {
@@ -100,22 +100,7 @@ def test_nanoseconds_mean_the_same_on_the_fast_and_the_slow_way() -> None:
     )
 
 
-WRONG: list[tuple[str, list[Any]]] = [
-    ("ts", [5, None, "", "today", "1999-12-31T23:59:59Z", "2100-01-01T00:00:00Z", "1767225600"]),
-    ("ts", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", True, []]),
-    ("provider", ["", "OpenAI", "-a", "a" * 65, "a b", "a\n", 5, None, "ünï"]),
-    ("model", ["", "a" * 201, "a\tb", "a\x7f", "a\x85", "a\x9f", 5, None]),
-    ("prompt_tokens", [-1, 10**12 + 1, True, 1.0, "5", None, 2**63, 2**70, [], {}]),
-    ("completion_tokens", [-1, 10**12 + 1, False, 1.5, "", None]),
-    ("cached_tokens", [-1, 10**12 + 1, True, 1.0, "5"]),
-    ("cache_write_tokens", [-1, 10**12 + 1, True, 1.0, "5"]),
-    ("declared_max_tokens", [-1, 10**12 + 1, True, 1.0, "5"]),
-    ("latency_ms", [-0.5, 1e9 + 1, True, "5", 2**70, []]),
-    ("endpoint", ["a" * 201, "a\x00", 5, {}]),
-    ("request_id", ["a" * 201, "a\r", 5]),
-    ("tag", ["a" * 201, "a\x1b[0m", 5, ["x"]]),
-    ("prefix_hash", ["", "a" * 63, "a" * 65, "g" * 64, "a" * 63 + " ", " " + "a" * 63, 5]),
-]
+WRONG: list[tuple[str, list[Any]]] = data_of(__file__)["wrong"]
 
 
 @each_case(("field", "value"), [(field, value) for field, values in WRONG for value in values])

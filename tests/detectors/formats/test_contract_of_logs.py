@@ -11,41 +11,16 @@ from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats import encode_records, read_chunks, records_of
 from detectors.formats.columns import UNKNOWN
 from detectors.formats.problems import MAX_NAMES
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.worker.support.promises import sampled
+
+TABLES = data_of(__file__)
 
 CANARY = "CANARY the customer said"
 
-CHAT: dict[str, Any] = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion",
-    "created": 1_767_225_600,
-    "model": "gpt-5.4",
-    "usage": {
-        "prompt_tokens": 10,
-        "completion_tokens": 2,
-        "prompt_tokens_details": {"cached_tokens": 1, "cache_write_tokens_details": {}},
-        "completion_tokens_details": {"reasoning_tokens": 1},
-        "input_tokens_details": {"cached_tokens": 1},
-        "output_tokens_details": {"reasoning_tokens": 1},
-    },
-}
+CHAT: dict[str, Any] = TABLES["chat"]
 WRAPPED_CHAT: dict[str, Any] = {"request": {"max_tokens": 5}, "response": CHAT}
-MESSAGE: dict[str, Any] = {
-    "id": "msg_1",
-    "type": "message",
-    "ts": "2026-01-01T00:00:00Z",
-    "model": "claude-opus-4-8",
-    "usage": {
-        "input_tokens": 10,
-        "output_tokens": 2,
-        "cache_creation": {"ephemeral_5m_input_tokens": 1},
-        "server_tool_use": {"web_search_requests": 1},
-        "output_tokens_details": {"thinking_tokens": 1},
-        "iterations": [{"type": "message", "cache_creation": {"ephemeral_1h_input_tokens": 1}}],
-        "fallback_credit": {"status": {"type": "redeemed"}},
-    },
-}
+MESSAGE: dict[str, Any] = TABLES["message"]
 WRAPPED_MESSAGE: dict[str, Any] = {
     "request": {"max_tokens": 5},
     "response": {key: value for key, value in MESSAGE.items() if key != "ts"},

@@ -9,7 +9,7 @@ from detectors.contract import InvalidRow, UsageRecord
 from detectors.errors import ContractError, DetectorError, UnreadableLogError
 from detectors.formats import encode_records, read_chunks, records_of
 from detectors.formats.chunks import join_chunks
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.exploration import explored
 
 HEADER = "ts,provider,model,prompt_tokens,completion_tokens"
@@ -41,25 +41,7 @@ def read_later(row: bytes) -> list[InvalidRow]:
     return [each for chunk in chunks for each in chunk.invalid]
 
 
-@each_case(
-    "text",
-    [
-        f"{HEADER}\n{ROW}",
-        f"{HEADER}\r\n{ROW}\r\n",
-        f"\ufeff{HEADER}\n\n{ROW}\n\n",
-        f"\n\r\n{HEADER}\n{ROW}",
-        f"{HEADER.upper()}\n{ROW}",
-        f"{HEADER.replace(',', ' , ')}\n{ROW}",
-        "model,TS,Completion_Tokens,prompt_tokens,provider\n"
-        "gpt-5.4,2026-01-01T00:00:00Z,2,10,openai",
-        f'"{HEADER.replace(",", chr(34) + "," + chr(34))}"\n{ROW}',
-        f"{HEADER}\n1767225600,openai,gpt-5.4,10,2",
-        f"{HEADER}\n1767225600.0,openai,gpt-5.4,10.0,2e0",
-        f"{HEADER}\n2026-01-01 00:00,openai,gpt-5.4,10,2",
-        f"{HEADER}\n20260101T010000+0100,openai,gpt-5.4,10,2",
-        f"{HEADER},tag,latency_ms,cached_tokens,prefix_hash\n{ROW},,,,",
-    ],
-)
+@each_case("text", data_of(__file__)["notations"])
 def test_the_same_table_in_another_notation_gives_the_same_result(text: str) -> None:
     assert read_csv(text) == read_csv(f"{HEADER}\n{ROW}\n")
 

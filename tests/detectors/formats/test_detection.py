@@ -6,7 +6,9 @@ from typing import Any
 from detectors.formats.detection import Format, detect
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.openai import OPENAI
-from tests.cases import each_case
+from tests.cases import data_of, each_case
+
+TABLES = data_of(__file__)
 
 COUNTS = {"input_tokens": 1, "output_tokens": 2}
 
@@ -15,37 +17,12 @@ def detect_lines(*documents: Any) -> Format:
     return detect("\n".join(map(json.dumps, documents)).encode(), is_whole=True)
 
 
-@each_case(
-    "document",
-    [
-        {"usage": {"prompt_tokens": 1}},
-        {"usage": COUNTS | {"total_tokens": 3}, "model": "claude-opus-4-8"},
-        {"usage": COUNTS | {"input_tokens_details": None}},
-        {"response": {"usage": {"completion_tokens": 1}}},
-        {"usage": COUNTS, "object": "response"},
-        {"usage": COUNTS, "system_fingerprint": None},
-        {"usage": COUNTS, "model": "gpt-5.4"},
-        {"usage": COUNTS},
-        {"model": "gpt-5.4"},
-        {"usage": "text", "response": 5},
-    ],
-)
+@each_case("document", TABLES["openai"])
 def test_openai_style_is_recognized_by_its_counts_then_its_keys(document: Any) -> None:
     assert detect_lines(document) == Format("lines", OPENAI)
 
 
-@each_case(
-    "document",
-    [
-        {"usage": COUNTS | {"cache_read_input_tokens": 0}, "model": "gpt-5.4"},
-        {"usage": COUNTS | {"iterations": None}},
-        {"usage": COUNTS | {"service_tier": "standard"}, "type": "message"},
-        {"response": {"usage": COUNTS | {"cache_creation": {}}}},
-        {"usage": COUNTS, "id": "msg_1"},
-        {"usage": COUNTS, "model": "claude-opus-4-8", "created": 5},
-        {"response": {"usage": COUNTS}, "provider": "anthropic"},
-    ],
-)
+@each_case("document", TABLES["anthropic"])
 def test_anthropic_style_is_recognized_by_its_counts_then_its_keys(document: Any) -> None:
     assert detect_lines(document) == Format("lines", ANTHROPIC)
     assert detect(json.dumps([document]).encode(), is_whole=True) == Format("array", ANTHROPIC)

@@ -30,9 +30,11 @@ from detectors.formats import (
 from detectors.formats.columns import OF_SOURCE, OPTIONAL_COLUMNS, TABLE_FIELDS, columns_of
 from detectors.formats.fields import RECORD, RECORD_V2
 from detectors.formats.records.items import read_items
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.detectors.formats.stored import decode_records
 from tests.detectors.formats.test_batches import CANARY, FULL, GOOD, body
+
+TABLES = data_of(__file__)
 
 NEW: dict[str, Any] = {
     "service_tier": "batch",
@@ -60,56 +62,7 @@ IN_COLUMNS: dict[str, Any] = {
     **NEW["units"],
     "prefix_hashes": "".join(NEW["prefix_hashes"]),
 }
-TOO_MUCH: list[tuple[dict[str, Any], str]] = [
-    ({"cache_write_1h_tokens": 4}, "cache_write_1h_tokens must be at most cache_write_tokens"),
-    ({"reasoning_tokens": 3}, "reasoning_tokens must be at most completion_tokens"),
-    (
-        {"audio_prompt_tokens": 11, "image_prompt_tokens": 0},
-        "audio_prompt_tokens must be at most prompt_tokens",
-    ),
-    (
-        {"image_prompt_tokens": 7},
-        "image_prompt_tokens must be at most prompt_tokens less audio_prompt_tokens",
-    ),
-    (
-        {"audio_completion_tokens": 3, "image_completion_tokens": 0},
-        "audio_completion_tokens must be at most completion_tokens",
-    ),
-    (
-        {"image_completion_tokens": 2},
-        "image_completion_tokens must be at most completion_tokens less audio_completion_tokens",
-    ),
-    (
-        {"units": {"output_video_tokens": 1}},
-        "units.output_video_tokens must be at most completion_tokens less its other parts",
-    ),
-    (
-        {"units": {"input_audio_tool_tokens": 5}},
-        "units.input_audio_tool_tokens must be at most audio_prompt_tokens less its other parts",
-    ),
-    (
-        {"units": {"input_document_pages": 1, "input_annotated_document_pages": 2}},
-        "units.input_annotated_document_pages must be at most units.input_document_pages"
-        " less its other parts",
-    ),
-    (
-        {"prefix_hash": "1" * 64, "prefix_hashes": ["3" * 16]},
-        "prefix_hashes must be the beginning of the other hashes: level 1 is that of prefix_hash",
-    ),
-    (
-        {"prefix_hash": None, "prefix_hash_16k": "1" * 64, "prefix_hashes": ["3" * 16] * 5},
-        "prefix_hashes must be the beginning of the other hashes: level 5 is that of"
-        " prefix_hash_16k",
-    ),
-    (
-        {
-            **{"prefix_hash": None, "prefix_hash_16k": None},
-            **{"prefix_hash_64k": "1" * 64, "prefix_hashes": ["3" * 16] * 9},
-        },
-        "prefix_hashes must be the beginning of the other hashes: level 9 is that of"
-        " prefix_hash_64k",
-    ),
-]
+TOO_MUCH: list[tuple[dict[str, Any], str]] = TABLES["parts_over_their_total"]
 
 
 def refusal(*records: Any) -> str:
@@ -184,33 +137,7 @@ def test_a_part_without_its_total_is_refused() -> None:
     assert "at most cache_write_tokens" in refusal(GOOD | {"cache_write_1h_tokens": 1})
 
 
-@each_case(
-    ("name", "value", "expected"),
-    [
-        ("status", f"{CANARY}", "one of ok, error, cancelled"),
-        ("service_tier", "gold", "one of standard, batch, flex, priority, fast"),
-        ("web_searches", -1, "an integer from 0 to 1,000,000,000,000"),
-        ("prefix_hash_16k", "z" * 64, "64 hexadecimal digits"),
-        ("prefix_hash_64k", "z" * 64, "64 hexadecimal digits"),
-        ("session_id", "a\nb", "a string of at most 200 characters without control characters"),
-        ("environment", "e" * 201, "a string of at most 200 characters without control"),
-        ("region", "\x80", "a string of at most 200 characters without control characters"),
-        ("units", [1], "an object of at most 16 numbers, by the price book's names of units"),
-        ("units", dict.fromkeys(UNITS[:17], 0), "an object of at most 16 numbers"),
-        ("units.output_tokens", 1, "given as completion_tokens"),
-        ("units.code_executions", 1.5, "an integer from 0 to 1,000,000,000,000"),
-        ("units.audio_seconds", True, "a number from 0 to 1,000,000,000,000"),
-        ("units.audio_seconds", CANARY, "a number from 0 to 1,000,000,000,000"),
-        ("reported_usd", 1_000_000.5, "a number from 0 to 1000000"),
-        ("reported_usd", CANARY, "a number from 0 to 1000000"),
-        ("prefix_hashes", [], "1 to 13 strings of 16 lowercase hexadecimal digits"),
-        ("prefix_hashes", ["2" * 16] * 14, "1 to 13 strings of 16 lowercase hexadecimal digits"),
-        ("prefix_hashes", [CANARY], "1 to 13 strings of 16 lowercase hexadecimal digits"),
-        ("prefix_hashes", ["2" * 15 + " "], "1 to 13 strings of 16 lowercase hexadecimal digits"),
-        ("prefix_hashes", ["A" * 16], "1 to 13 strings of 16 lowercase hexadecimal digits"),
-        ("billing", CANARY, "one of metered, included"),
-    ],
-)
+@each_case(("name", "value", "expected"), TABLES["bad_values"])
 def test_a_bad_value_is_named(name: str, value: object, expected: str) -> None:
     field, _, unit = name.partition(".")
     record = FULL_V2 | {field: {unit: value} if unit else value}

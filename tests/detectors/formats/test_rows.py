@@ -7,7 +7,9 @@ from typing import Any
 
 from detectors.contract import InvalidRow, UsageRecord
 from detectors.formats import read_chunks, records_of
-from tests.cases import each_case
+from tests.cases import data_of, each_case
+
+TABLES = data_of(__file__)
 
 CHAT: dict[str, Any] = {
     "created": 1_767_225_600,
@@ -21,10 +23,6 @@ MESSAGE: dict[str, Any] = {
     "usage": {"input_tokens": 10, "output_tokens": 2},
 }
 CANARY = "CANARY"
-COUNT = "an integer from 0 to 1,000,000,000,000"
-LABEL = "a string of at most 200 characters without control characters"
-MODEL = "a string of 1 to 200 characters without control characters"
-MOMENT = "an ISO 8601 time, or a Unix time as a number, from 2000 to 2100"
 
 
 def read_log(*lines: Any) -> tuple[list[UsageRecord], list[InvalidRow]]:
@@ -38,54 +36,7 @@ def read_log(*lines: Any) -> tuple[list[UsageRecord], list[InvalidRow]]:
     )
 
 
-@each_case(
-    ("members", "reason"),
-    [
-        ({"created": None}, "missing field created, created_at or ts"),
-        ({"created": -1}, f"created, created_at or ts must be {MOMENT}"),
-        ({"created": 10**11}, f"created, created_at or ts must be {MOMENT}"),
-        ({"created": 10**25}, f"created, created_at or ts must be {MOMENT}"),
-        ({"created": 1e305}, f"created, created_at or ts must be {MOMENT}"),
-        ({"ts": -1e305}, f"created, created_at or ts must be {MOMENT}"),
-        ({"created": "soon"}, f"created must be {MOMENT}"),
-        ({"ts": "soon"}, f"ts must be {MOMENT}"),
-        ({"ts": True}, f"ts must be {MOMENT}"),
-        ({"ts": []}, f"ts must be {MOMENT}"),
-        ({"ts": "2100-01-01T00:00:00Z"}, f"created, created_at or ts must be {MOMENT}"),
-        ({"model": None}, "missing field model"),
-        ({"model": 5}, f"model must be {MODEL}"),
-        ({"model": ""}, f"model must be {MODEL}"),
-        ({"usage": None}, "missing field usage"),
-        ({"usage": CANARY}, "usage must be an object"),
-        ({"usage": []}, "usage must be an object"),
-        ({"usage": {}}, "missing fields usage.prompt_tokens or usage.input_tokens, "
-                        "usage.completion_tokens or usage.output_tokens"),
-        ({"usage": {"prompt_tokens": 1, "completion_tokens": -1}},
-         f"usage.completion_tokens must be {COUNT}"),
-        ({"usage": {"prompt_tokens": 1, "completion_tokens": True}},
-         f"usage.completion_tokens must be {COUNT}"),
-        ({"usage": {"prompt_tokens": 1.0, "completion_tokens": "5"}},
-         f"usage.prompt_tokens must be {COUNT}; usage.completion_tokens must be {COUNT}"),
-        ({"usage": {"prompt_tokens": 10**12 + 1, "completion_tokens": 1}},
-         f"usage.prompt_tokens must be {COUNT}"),
-        ({"usage": {"prompt_tokens": 5, "total_tokens": 9}},
-         "missing field usage.completion_tokens or usage.output_tokens"),
-        ({"id": "a" * 201}, f"id must be {LABEL}"),
-        ({"id": "a\n"}, f"id must be {LABEL}"),
-        ({"request_id": "a\x7f"}, f"request_id must be {LABEL}"),
-        ({"tag": "a\x85"}, f"tag must be {LABEL}"),
-        ({"tag": ["x"]}, f"tag must be {LABEL}"),
-        ({"endpoint": 5}, f"endpoint must be {LABEL}"),
-        ({"service_tier": 5}, f"service_tier must be {LABEL}"),
-        ({"provider": "Open AI"},
-         "provider must be a lowercase label of at most 64 letters, digits, dots, dashes, "
-         "underscores"),
-        ({"prefix_hash": "g" * 64}, "prefix_hash must be 64 hexadecimal digits"),
-        ({"prefix_hash": "a" * 63}, "prefix_hash must be 64 hexadecimal digits"),
-        ({"latency_ms": -1}, "latency_ms must be a number from 0 to 1000000000"),
-        ({"declared_max_tokens": 1.5}, f"declared_max_tokens must be {COUNT}"),
-    ],
-)  # fmt: skip
+@each_case(("members", "reason"), TABLES["bad_values"])
 def test_a_bad_value_makes_the_row_invalid_with_its_reason(
     members: dict[str, Any], reason: str
 ) -> None:
@@ -124,24 +75,7 @@ def test_one_object_on_two_lines_is_two_invalid_rows() -> None:
     assert len(records) == 2
 
 
-@each_case(
-    "members",
-    [
-        {"ts": "2026-01-01 00:00"},
-        {"ts": "20260101T000000Z"},
-        {"ts": "2026-01-01T00:00:00+00:00"},
-        {"ts": "2026-01-01T01:00:00+01:00", "created": 5},
-        {"ts": 1_767_225_600, "created": None},
-        {"ts": 1_767_225_600, "created": -5},
-        {"ts": "20260101", "created": 10**30},
-        {"ts": 1_767_225_600.0},
-        {"created": "2026-01-01T00:00:00"},
-        {"tag": "", "provider": "", "prefix_hash": "", "endpoint": None},
-        {"id": None, "usage": CHAT["usage"] | {"prompt_tokens_details": None}},
-        {"usage": CHAT["usage"] | {"prompt_tokens_details": {"cached_tokens": None}}},
-        {"usage": CHAT["usage"] | {"input_tokens": 99, "output_tokens": 99}},
-    ],
-)
+@each_case("members", TABLES["notations"])
 def test_the_same_call_in_another_notation_gives_the_same_result(members: dict[str, Any]) -> None:
     records, invalid = read_log(CHAT, CHAT | members)
     assert not invalid

@@ -5,14 +5,10 @@ import pytest
 import detectors
 from detectors import PriceBook
 from detectors.errors import PriceTermsError
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 
 BILLED, EQUIVALENT = False, True
 PROFILE = "arn:aws:bedrock:us-east-1:123456789012:inference-profile"
-VERTEX = "projects/acme/locations/us-central1/publishers/google/models"
-ROUTED = "anthropic/claude-sonnet-4.5"
-HAIKU = "regional.anthropic.claude-3-haiku-20240307-v1:0"
-SONNET = "regional.anthropic.claude-sonnet-4-5-20250929-v1:0"
 
 
 @pytest.fixture(scope="module")
@@ -20,44 +16,7 @@ def book() -> PriceBook:
     return PriceBook()
 
 
-@each_case(
-    ("label", "model", "provider", "listed"),
-    [
-        # prefixes that gateways write
-        ("openrouter", f"openrouter/{ROUTED}", "openrouter", ROUTED),
-        ("openai", "openai/gpt-5.4", "openai", "gpt-5.4"),
-        ("openai", "azure/gpt-4o", "azure", "gpt-4o"),
-        ("azure", "azure/gpt-4o", "azure", "gpt-4o"),
-        ("azure_ai", "azure_ai/claude-sonnet-4-5", "azure", "claude-sonnet-4-5"),
-        ("bedrock", "bedrock/converse/us.anthropic.claude-sonnet-4-5-20250929-v1:0", "aws", SONNET),
-        ("vertex_ai", "vertex_ai/claude-sonnet-4-5@20250929", "google", "claude-sonnet-4-5"),
-        ("google", "gemini/gemini-2.5-flash", "google", "gemini-2.5-flash"),
-        ("google", "models/gemini-2.5-pro", "google", "gemini-2.5-pro"),
-        ("google", f"{VERTEX}/gemini-2.5-flash", "google", "gemini-2.5-flash"),
-        ("anthropic", "anthropic/claude-sonnet-4-5", "anthropic", "claude-sonnet-4-5"),
-        # Bedrock's regions, profiles and ARNs
-        ("bedrock", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", "aws", SONNET),
-        ("aws.bedrock", f"{PROFILE}/us.anthropic.claude-sonnet-4-5-20250929-v1:0", "aws", SONNET),
-        ("bedrock", "claude-sonnet-4-5", "aws", SONNET),
-        ("anthropic", "anthropic.claude-3-haiku-20240307-v1:0", "aws", HAIKU),
-        # snapshots, -latest, variants, fine-tunes
-        ("openai", "gpt-4o-latest", "openai", "gpt-4o"),
-        ("openai", "gpt-5.4-2031-01-01", "openai", "gpt-5.4"),
-        ("google", "gemini-2.5-flash-002", "google", "gemini-2.5-flash"),
-        ("anthropic", "claude-opus-5[1m]", "anthropic", "claude-opus-5"),
-        ("openrouter", "anthropic/claude-sonnet-4-5", "openrouter", ROUTED),
-        ("openai", "ft:gpt-4o-mini-2024-07-18:acme::abc123", "openai", "ft:gpt-4o-mini"),
-        # a provider that a reader of logs has guessed
-        ("openai", "llama-3.3-70b-versatile", "groq", "llama-3.3-70b-versatile"),
-        ("openai", "deepseek-chat", "deepseek", "deepseek-chat"),
-        ("openai", "grok-4", "x-ai", "grok-4-0709"),
-        ("openai", ROUTED, "openrouter", ROUTED),
-        ("openai", "claude-opus-4-8", "anthropic", "claude-opus-4-8"),
-        # other names of a provider
-        ("azure_openai", "gpt-35-turbo", "azure", "gpt-3.5-turbo"),
-        ("x_ai", "grok-4", "x-ai", "grok-4-0709"),
-    ],
-)  # fmt: skip
+@each_case(("label", "model", "provider", "listed"), data_of(__file__)["names"])
 def test_a_name_means_its_model_at_its_host_and_is_billed_there(
     book: PriceBook, label: str, model: str, provider: str, listed: str
 ) -> None:

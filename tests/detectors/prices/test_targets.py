@@ -12,12 +12,10 @@ from detectors.prices import model_data
 from detectors.prices.book import PriceBook
 from detectors.prices.listing import Listing
 from detectors.prices.lookup.targets import LADDER, NO_TARGET, SUCCESSOR, is_same_model
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.detectors.prices.pricing import price_calls
 
 _DAY = datetime(2026, 11, 2, tzinfo=UTC)
-_PROFILE = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic"
-_DATED_HAIKU = "claude-haiku-4-5-20251001-v1:0"
 _HOSTS = ("openai", "anthropic", "google", "azure", "aws", "openrouter")
 
 
@@ -42,23 +40,7 @@ def _price(provider: str, model: str, **counts: int) -> dict[str, Any]:
     return dict(row)
 
 
-@each_case(
-    ("provider", "model", "kind", "target"),
-    [
-        ("openai", "gpt-4-0613", SUCCESSOR, "gpt-4.1"),
-        ("openai", "gpt-4.5-preview", SUCCESSOR, "gpt-4.1"),
-        ("anthropic", "claude-3-opus", SUCCESSOR, "claude-opus-5-5"),
-        ("azure", "gpt-4-0613", SUCCESSOR, "gpt-4.1"),
-        ("google", "claude-3-opus@20240229", SUCCESSOR, "claude-opus-5-5"),
-        ("openrouter", "anthropic/claude-3-opus", SUCCESSOR, "anthropic/claude-opus-5.5"),
-        ("aws", "eu.anthropic.claude-opus-4-20250514", SUCCESSOR, "eu.anthropic.claude-opus-5-5"),
-        ("aws", f"{_PROFILE}.claude-sonnet-4-6-v1:0", LADDER, f"us.anthropic.{_DATED_HAIKU}"),
-        ("openrouter", "google/gemini-2.5-pro", LADDER, "google/gemini-2.5-flash"),
-        ("anthropic", "claude-sonnet-4-5[1m]", LADDER, "claude-haiku-4-5"),
-        ("openai", "gpt-5.1-codex-max", LADDER, "gpt-5.1-codex-mini"),
-        ("my-gateway", "claude-3-opus-20240229", SUCCESSOR, "claude-opus-5-5"),
-    ],
-)
+@each_case(("provider", "model", "kind", "target"), data_of(__file__)["targets"])
 def test_a_model_has_its_target_at_the_same_host_under_the_hosts_name(
     provider: str, model: str, kind: int, target: str
 ) -> None:

@@ -5,41 +5,10 @@ import re
 from detectors.contract import Report
 from detectors.wording.formula import Step, list_steps
 from service.reports.sample import get_sample_report
-from tests.cases import each_case
-
-CACHE = (
-    "3,630 tokens written again × (write rate − read rate: $17.25 per million) − 2,442 tokens "
-    "written once × surcharge ($11.25 per million), over 276 calls that cost $159.55: $35.15 in "
-    "14 days; × 2.143 to project to 30 days = $75.31/month."
-)
+from tests.cases import data_of, each_case
 
 
-@each_case(
-    ("formula", "steps"),
-    [
-        (
-            CACHE,
-            [
-                ("3,630 tokens written again × (write rate − read rate: $17.25 per million)", ""),
-                ("− 2,442 tokens written once × surcharge ($11.25 per million)", ""),
-                ("Over 276 calls that cost $159.55 in 14 days", "$35.15"),
-                ("× 2.143 to project to 30 days", "$75.31/month"),
-            ],
-        ),
-        (
-            "Cost of 2 calls, minus their cost at the rates of qwen:7b: $5.00 − $1.00 = $4.00 in "
-            "5 hours.",
-            [
-                (
-                    "Cost of 2 calls, minus their cost at the rates of qwen:7b in 5 hours",
-                    "$5.00 − $1.00 = $4.00",
-                )
-            ],
-        ),
-        ("Another detector's sentence.", [("Another detector's sentence.", "")]),
-        ("", []),
-    ],
-)
+@each_case(("formula", "steps"), data_of(__file__)["steps"])
 def test_a_formula_has_a_step_for_each_line(formula: str, steps: list[tuple[str, str]]) -> None:
     assert [*list_steps(formula)] == [Step(*step) for step in steps]
 
