@@ -11,6 +11,7 @@ import pytest
 from tests.adversarial.bodies import BODIES
 from tests.adversarial.files import FILES
 from tests.adversarial.reading import SPANS
+from tests.cases import data_of
 from tests.worker.support.promises import Note
 
 ROOT: Final = Path(__file__).parents[2]
@@ -20,20 +21,7 @@ BODY_BYTES: Final = 8_000_000
 LARGER: Final = {"arrays in a record": 16_000_000}  # which took most memory once
 LARGEST_BODY_BYTES: Final = 89_000_000  # nearly the largest of version 2
 LARGEST_SPANS_BYTES: Final = 16_000_000
-CHOSEN: Final = (
-    "a line of empty arrays",
-    "a line of iterations without a value",
-    "a line of equal unknown keys",
-    "an element of empty objects",
-    "CSV, cells of two letters that span lines",
-    "CSV, columns of two letters",
-    "arrays in a record",
-    "keys in a record",
-    "a long key beside the records",
-    "x-protobuf: an array, one span",
-    "x-protobuf: arrays in arrays, an event",
-    "json: an unread array, one span",
-)
+CHOSEN: Final = data_of(__file__)["chosen"]
 
 
 @pytest.mark.parametrize(

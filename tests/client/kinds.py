@@ -471,7 +471,7 @@ def _unnamed() -> Any:
 @cache
 def _coheres() -> tuple[Any, Any]:
     cached = {**answers.second(), "usage": {**answers.BILLED, "cached_tokens": 64}}
-    return lookalikes.cohere(cached), lookalikes.cohere(answers._second_events())
+    return lookalikes.cohere(cached), lookalikes.cohere(answers.document("second_events"))
 
 
 def _cohere() -> Any:

@@ -34,7 +34,7 @@ def answer(request: httpx2.Request) -> httpx2.Response:
     if path.endswith("/chat/completions"):
         return _say(body, provider_stub.completion(), provider_stub.chat_events(with_usage=True))
     if path.endswith("/embeddings"):
-        return say(provider_stub.embeddings())
+        return say(provider_stub.document("embeddings"))
     if path.endswith("/responses"):
         return _say(
             body, provider_stub.response("resp_1", "completed"), provider_stub.responses_events()

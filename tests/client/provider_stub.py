@@ -7,36 +7,21 @@ Every text that it answers holds `CANARY`, and every count is a different number
 from __future__ import annotations
 
 import base64
+import copy
+import functools
 import json
 import struct
 import zlib
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from tests.client.collector import LocalServer, QuietHandler
 
 CANARY = "canary-7f3a"
 TEXT = f"{CANARY} answered"
-CHAT_USAGE = {
-    "prompt_tokens": 101,
-    "completion_tokens": 23,
-    "total_tokens": 124,
-    "prompt_tokens_details": {"cached_tokens": 47, "cache_write_tokens": 11, "audio_tokens": 0},
-    "completion_tokens_details": {"reasoning_tokens": 3},
-}
-RESPONSES_USAGE = {
-    "input_tokens": 211,
-    "output_tokens": 31,
-    "total_tokens": 242,
-    "input_tokens_details": {"cached_tokens": 59, "cache_write_tokens": 13},
-    "output_tokens_details": {"reasoning_tokens": 5},
-}
-EMBEDDINGS_USAGE = {"prompt_tokens": 307, "total_tokens": 307}
-MESSAGES_USAGE = {
-    "input_tokens": 401,
-    "output_tokens": 43,
-    "cache_read_input_tokens": 61,
-    "cache_creation_input_tokens": 17,
-}
+# What is answered, by the name of its kind.
+DOCUMENTS: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text())
+CHAT_USAGE: dict[str, Any] = DOCUMENTS["completion"]["usage"]
 # prompt, completion, cached, written: as a record has them.
 CHAT_COUNTS = (101, 23, 47, 11)
 RESPONSES_COUNTS = (211, 31, 59, 13)
@@ -46,7 +31,6 @@ MESSAGES_COUNTS = (401 + 61 + 17, 43, 61, 17)
 Json = dict[str, Any]
 Event = tuple[str, Json]
 CHAT_MODEL = "gpt-4o-2024-08-06"
-MESSAGES_MODEL = "claude-sonnet-4-6"
 
 
 class ProviderStub(LocalServer):
@@ -86,15 +70,15 @@ class _Handler(QuietHandler):
         elif path.endswith("/chat/completions"):
             self._answer(body, completion(), self._chat_events(path, body))
         elif path.endswith("/completions"):
-            self._answer(body, text_completion(), text_events())
+            self._answer(body, document("text_completion"), text_events())
         elif path.endswith("/embeddings"):
-            self._send_json(embeddings())
+            self._send_json(document("embeddings"))
         elif path.endswith("/responses"):
             self._answer_responses(body)
         elif path.endswith("/count_tokens"):
             self._send_json({"input_tokens": 9})
         elif path.endswith("/images/generations"):
-            self._send_json(images())
+            self._send_json(document("images"))
         else:
             self._send_json({"error": {"message": "no such path"}}, 404)
 
@@ -161,144 +145,43 @@ class _Handler(QuietHandler):
         self.end_headers()
 
 
-def completion() -> Json:
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1_700_000_000,
-        "model": CHAT_MODEL,
-        "choices": [
-            {
-                "index": 0,
-                "finish_reason": "stop",
-                "message": {"role": "assistant", "content": TEXT, "refusal": None},
-            }
-        ],
-        "usage": CHAT_USAGE,
-    }
+def document(name: str) -> Json:
+    return cast(Json, copy.deepcopy(DOCUMENTS[name]))
+
+
+completion = functools.partial(document, "completion")
+message = functools.partial(document, "message")
 
 
 def chat_events(*, with_usage: bool, chunks: int = 20) -> list[Event]:
-    events = [_chat_chunk([_delta(f"{CANARY} ")]) for _ in range(chunks - 1)]
-    events.append(_chat_chunk([{**_delta(""), "finish_reason": "stop"}]))
+    chunk = document("chunk")
+    delta = {"role": "assistant", "content": ""}
+    last = {"index": 0, "delta": delta, "finish_reason": "stop"}
+    events = [chunk] * (chunks - 1) + [{**chunk, "choices": [last]}]
     if with_usage:
         events = [{**event, "usage": None} for event in events]
-        events.append({**_chat_chunk([]), "usage": CHAT_USAGE})
+        events.append({**chunk, "choices": [], "usage": CHAT_USAGE})
     return [("", event) for event in events]
 
 
-def _chat_chunk(choices: list[Json]) -> Json:
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion.chunk",
-        "created": 1_700_000_000,
-        "model": CHAT_MODEL,
-        "choices": choices,
-    }
-
-
-def _delta(text: str) -> Json:
-    return {"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None}
-
-
-def text_completion() -> Json:
-    return {
-        "id": "cmpl-1",
-        "object": "text_completion",
-        "created": 1_700_000_000,
-        "model": "gpt-3.5-turbo-instruct",
-        "choices": [{"index": 0, "text": TEXT, "finish_reason": "stop", "logprobs": None}],
-        "usage": CHAT_USAGE,
-    }
-
-
 def text_events() -> list[Event]:
-    chunk = {**text_completion(), "usage": None}
+    chunk = {**document("text_completion"), "usage": None}
     return [("", chunk), ("", chunk), ("", {**chunk, "choices": [], "usage": CHAT_USAGE})]
 
 
-def embeddings() -> Json:
-    return {
-        "object": "list",
-        "model": "text-embedding-3-small",
-        "data": [{"object": "embedding", "index": 0, "embedding": [0.25, -0.5]}],
-        "usage": EMBEDDINGS_USAGE,
-    }
-
-
-def images() -> Json:
-    usage = {"input_tokens": 50, "output_tokens": 4_160, "total_tokens": 4_210}
-    return {"created": 1_700_000_000, "data": [{"b64_json": "AAAA"}], "usage": usage}
-
-
 def response(response_id: str, status: str) -> Json:
-    text = {"type": "output_text", "text": TEXT, "annotations": [], "logprobs": []}
-    output = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": [text],
-    }
-    is_done = status == "completed"
-    return {
-        "id": response_id,
-        "object": "response",
-        "created_at": 1_700_000_000,
-        "status": status,
-        "model": CHAT_MODEL,
-        "output": [output] if is_done else [],
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        "error": None,
-        "incomplete_details": None,
-        "instructions": None,
-        "metadata": {},
-        "temperature": 1.0,
-        "top_p": 1.0,
-        "usage": RESPONSES_USAGE if is_done else None,
-    }
+    whole = {**document("response"), "id": response_id, "status": status}
+    return whole if status == "completed" else {**whole, "output": [], "usage": None}
 
 
 def responses_events() -> list[Event]:
-    begun, done = response("resp_1", "in_progress"), response("resp_1", "completed")
-    item = {**done["output"][0], "content": [], "status": "in_progress"}
-    part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-    place: Json = {"item_id": "msg_1", "output_index": 0, "content_index": 0, "logprobs": []}
-    events: list[Event] = [
-        ("response.created", {"response": begun}),
-        ("response.output_item.added", {"output_index": 0, "item": item}),
-        ("response.content_part.added", {**place, "part": part}),
-        ("response.output_text.delta", {**place, "delta": TEXT}),
-        ("response.output_text.done", {**place, "text": TEXT}),
-        ("response.content_part.done", {**place, "part": {**part, "text": TEXT}}),
-        ("response.output_item.done", {"output_index": 0, "item": done["output"][0]}),
-        ("response.completed", {"response": done}),
-    ]
-    return [
-        (name, {"type": name, "sequence_number": number, **event})
-        for number, (name, event) in enumerate(events)
-    ]
-
-
-def message() -> Json:
-    return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": MESSAGES_MODEL,
-        "content": [{"type": "text", "text": TEXT}],
-        "stop_reason": "end_turn",
-        "stop_sequence": None,
-        "usage": MESSAGES_USAGE,
-    }
+    return [(name, event) for name, event in copy.deepcopy(DOCUMENTS["responses_events"])]
 
 
 def messages_events(chunks: int = 17) -> list[Event]:
     """The counts of the end are cumulative, and the cached ones are only told at the start."""
     begun = {**message(), "content": [], "stop_reason": None}
-    begun["usage"] = {**MESSAGES_USAGE, "output_tokens": 1}
+    begun["usage"] = {**begun["usage"], "output_tokens": 1}
     delta = {"index": 0, "delta": {"type": "text_delta", "text": f"{CANARY} "}}
     ended = {"delta": {"stop_reason": "end_turn", "stop_sequence": None}}
     block = {"index": 0, "content_block": {"type": "text", "text": ""}}

@@ -16,7 +16,7 @@ from detectors import read
 from tallystick.sending.dsn import parse_dsn
 from tallystick.sending.files import FileSender
 from tallystick.sending.transport import Answer, write_lines
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.client.collector import Collector
 from tests.client.offline import capturing, record_calls
 
@@ -171,27 +171,7 @@ def _file_size(limit: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"prompt": CANARY},
-        {"tag": CANARY * 20},
-        {"tag": f"{CANARY}\n"},
-        {"tag": {"text": CANARY}},
-        {"session_id": None},
-        {"prefix_hash": "b" * 64},
-        {"prefix_hash_16k": "b" * 64},
-        {"prompt_tokens": 8},
-        {"prompt_tokens": 8.0},
-        {"cached_tokens": True},
-        {"cached_tokens": 1},
-        {"ts": "2026-10-01T00:00:00.000000Z"},
-        {"latency_ms": 4.0},
-        {"status": "ok"},
-        {"provider": CANARY},
-        {CANARY: 1},
-    ],
-)
+@pytest.mark.parametrize("change", data_of(__file__)["changes"])
 @pytest.mark.parametrize("has_spool", [False, True])
 def test_nothing_else_can_be_added_or_changed(
     change: Json, has_spool: bool, tmp_path: Path

@@ -18,7 +18,7 @@ from tallystick import __main__ as command
 from tallystick.sending import checking, connection
 from tallystick.sending.checking import check
 from tallystick.sending.dsn import parse_dsn
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.client.collector import Collector, Silent, refusing_dsn
 from tests.client.environments import run
 
@@ -53,19 +53,7 @@ def test_an_older_service_is_right() -> None:
         assert check(collector.dsn).can_send
 
 
-@each_case(
-    ("status", "part"),
-    [
-        (401, "rejected the ingest key: it is mistyped or was revoked"),
-        (402, "the subscription has lapsed or the plan's storage is full"),
-        (404, "there is no Tallystick service at http://127.0.0.1"),
-        (429, "too many requests"),
-        (301, "redirects to another address"),
-        (503, "is unavailable (status 503)"),
-        (200, "answered with status 200. A Tallystick service never does"),
-        (403, "answered with status 403"),
-    ],
-)
+@each_case(("status", "part"), data_of(__file__)["answers"])
 def test_each_answer_has_a_sentence(status: int, part: str) -> None:
     with Collector(status) as collector:
         assert part in _sentence(collector.dsn)

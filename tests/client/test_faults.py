@@ -12,6 +12,7 @@ from tallystick import calls, capture
 from tallystick.capture import Capture
 from tallystick.hooks import answers, extra_usage, streams
 from tallystick.reading import options
+from tests.cases import data_of
 from tests.client import offline
 from tests.client.collector import refusing_dsn
 from tests.client.faults import FOLDER, Line, Watch, asking, lines_of, text_of
@@ -19,53 +20,11 @@ from tests.client.kinds import CALLS, FURTHER
 from tests.client.styles import CHAT
 from tests.worker.support.promises import at_a_third, sampled
 
-# Where the library's own method is called, or what it gave is handed on, there is nothing of ours;
-# what the `end` of a call does is guarded within.
-NOT_OURS: Final = (
-    "raise",
-    "for item in items:",
-    "async for item in items:",
-    "yield item",
-    *("call.end()", "self.call.end()", "self._call.end()"),
-    "return answer",
-    "answer = original(",
-    "answer = await original(",
-    "if leave is not None:",  # cannot fail
-    "watch.end()",  # guarded within
-    *("guarded(", "begun = guarded(", "call = guarded(", "changed = guarded("),
-    *("with original(", "async with original(", "yield response"),
-    *("document = type(", "return document", "items = getattr(type(", "return _WATCHES["),
-    *("for name in _WATCHES:", "see = watch.see", 'watch.call.status = "error"'),
-    "self.end(is_over=True)",  # so is this
-    "return self._parse(parsed)",
-    'call.status = "error"',  # stores a member, which cannot fail
-    "return self._loader.create_module(spec)",
-    "self._loader.exec_module(module)",
-)
+NOT_OURS, NO_LINES_OF_CALLS = map(tuple, data_of(__file__).values())
 # Of `extra_usage.py`: what cannot fail, and what the library's own streams do.
 GUARDED_WITHIN: Final = (
     *(*NOT_OURS, "if not _is_extra(", "chunks.close()", "await chunks.aclose()"),
     *("for chunk in chunks:", "async for chunk in chunks:", "yield chunk"),
-)
-# What only handles the faults of others, sets a hook up, or bounds what is remembered.
-NO_LINES_OF_CALLS: Final = (
-    "raise",
-    "note_fault()",
-    "current.miss(",  # no response is without a model
-    "self.capture.note_unknown(odd, 0)",  # nor has a tier that nobody knows
-    # Of `include_usage`: after a fault there, the program sees the chunk that should be hidden.
-    *("from tallystick.hooks.extra_usage", "ask_for_usage(", "stream._iterator = hide("),
-    'call.status = "error"',
-    "def ",
-    "async def ",
-    *("return _parse", "return async_method if", "return wrap", "return stream"),
-    *('watch.call.status = "error"', "raise NotImplementedError"),
-    # Constants and members, which cannot fail.
-    *("return False", "return True", "return {}", "found = None", "self._is_partial = False"),
-    *("self._metrics = numbers", "if self._is_stream and not self.has_ended:"),
-    "self.capture.open_streams[id(self)] = self",
-    "_kinds.clear()",
-    "_models.clear()",
 )
 
 

@@ -15,43 +15,12 @@ from detectors.formats import V1, V2, decode_batch
 from tallystick.calls import begin
 from tallystick.reading import prompts
 from tallystick.reading.prompts import hash_prefixes
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.client.collector import Collector, refusing_dsn
 from tests.client.offline import capturing, queued
 
 V2_PATH = "/api/v2/ingest"
-WHOLE: dict[str, Any] = {
-    "model": "gpt-5.5",
-    "prompt_tokens": 1_200,
-    "completion_tokens": 85,
-    "provider": "azure",
-    "cached_tokens": 1_000,
-    "cache_write_tokens": 7,
-    "latency_ms": 12.5,
-    "endpoint": "chat",
-    "request_id": "r-1",
-    "tag": "support",
-    "declared_max_tokens": 100,
-    "prefix_hash": "a" * 64,
-    "prefix_hash_16k": "b" * 64,
-    "prefix_hash_64k": "c" * 64,
-    "environment": "production",
-    "session_id": "chat-1",
-    "service_tier": "priority",
-    "cache_write_1h_tokens": 5,
-    "reasoning_tokens": 80,
-    "audio_prompt_tokens": 10,
-    "audio_completion_tokens": 3,
-    "image_prompt_tokens": 20,
-    "image_completion_tokens": 2,
-    "web_searches": 4,
-    "status": "ok",
-    "region": "eu",
-    "units": {"input_video_tokens": 30, "audio_seconds": 2.5},
-    "reported_usd": 0.25,
-    "prefix_hashes": ["a" * 16, "d" * 16],
-    "billing": "metered",
-}
+WHOLE: dict[str, Any] = data_of(__file__)["whole"]
 
 
 def capture(library: str, *answers: dict[str, Any], url: str = "/chat/completions") -> Any:

@@ -13,7 +13,7 @@ from tallystick.calls import begin
 from tallystick.capture import Background
 from tallystick.reading import options, providers
 from tallystick.reading.prompts import hash_prefixes
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.client import offline, provider_stub
 from tests.client.offline import capturing, queued
 from tests.client.styles import ASKED
@@ -94,19 +94,7 @@ def test_memory_of_urls_is_bounded() -> None:
     assert len(options._routes) <= 256
 
 
-@each_case(
-    ("host", "label"),
-    [
-        ("api.openai.com", "openai"),
-        ("me.openai.azure.com", "azure"),
-        ("openrouter.ai", "openrouter"),
-        ("notopenrouter.ai", "openai"),
-        ("api.groq.com", "groq"),
-        ("bedrock-runtime.us-east-1.amazonaws.com", "aws"),
-        ("localhost", "openai"),
-        (None, "openai"),
-    ],
-)
+@each_case(("host", "label"), data_of(__file__)["hosts"])
 def test_the_host_names_the_provider(host: object, label: str) -> None:
     client = SimpleNamespace(_base_url=SimpleNamespace(host=host))
     assert providers.provider_of(client, "openai") == label

@@ -19,7 +19,7 @@ import detectors
 from detectors import Finding, Report, frames
 from detectors.cli import library
 from detectors.contract import GateRule, check_gate
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.detectors.reports import make_finding, make_report
 
 HOSTILE = "a|b\\|c` <img src=x> @octocat #1 www.example.com ::error::x%0A **bold** [x](y)\n\u202e"
@@ -117,20 +117,7 @@ def test_the_exit_status_is_the_gates(audited: Callable[..., Result], tmp_path: 
     assert audited([_finding("c", 950)], *allowed).exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (["--baseline", "x.json"], "--baseline needs --fail-on"),
-        (["--allow-growth", "5"], "--allow-growth needs --fail-on"),
-        (["--gate-json", "-"], "--gate-json needs --fail-on"),
-        (["--fail-on", "severe"], "'severe' is not one of"),
-        (["--fail-on", "low", "--allow-growth", "-1"], "-1.0 is not in the range"),
-        (["--fail-on", "low", "--json", "-", "--gate-json", "-"], "can be '-'"),
-        (["--fail-on", "low", "--baseline", "missing.json"], "cannot read missing.json"),
-        (["--fail-on", "low", "--gate-json", "no/out"], "cannot write no/out"),
-        (["--fail-on", "low", "--gate-markdown", "no/out"], "cannot write no/out"),
-    ],
-)
+@pytest.mark.parametrize(("options", "reason"), data_of(__file__)["bad_use"])
 def test_bad_use_has_a_status_of_its_own(
     audited: Callable[..., Result], options: list[str], reason: str
 ) -> None:

@@ -17,6 +17,7 @@ import pytest
 from alembic.script import ScriptDirectory
 
 from service.core.db import write_sql
+from tests.cases import data_of
 
 MIGRATIONS: Final = Path(__file__).parents[2] / "migrations"
 SQUAWK: Final = Path(sys.prefix) / "bin" / "squawk"
@@ -99,24 +100,7 @@ def test_each_accepted_lock_has_a_reason() -> None:
     assert all(len(reason.split()) > 3 for reason in reasons)
 
 
-@pytest.mark.parametrize(
-    ("statement", "rule"),
-    [
-        ("CREATE INDEX i ON audits (status)", "require-concurrent-index-creation"),
-        ("DROP INDEX i", "require-concurrent-index-deletion"),
-        (
-            "ALTER TABLE audits ADD COLUMN c int NOT NULL DEFAULT random()",
-            "adding-field-with-default",
-        ),
-        ("ALTER TABLE audits ADD COLUMN c int NOT NULL", "adding-required-field"),
-        ("ALTER TABLE audits ALTER COLUMN status TYPE text", "changing-column-type"),
-        ("ALTER TABLE audits ALTER COLUMN status SET NOT NULL", "adding-not-nullable-field"),
-        ("ALTER TABLE audits RENAME COLUMN status TO state", "renaming-column"),
-        ("ALTER TABLE audits DROP COLUMN status", "ban-drop-column"),
-        ("ALTER TABLE audits ADD CONSTRAINT c CHECK (calls > 0)", "constraint-missing-not-valid"),
-        ("ALTER TABLE audits ADD CONSTRAINT c UNIQUE (status)", "disallowed-unique-constraint"),
-    ],
-)
+@pytest.mark.parametrize(("statement", "rule"), data_of(__file__)["locks"])
 def test_a_lock_is_found(tmp_path: Path, statement: str, rule: str) -> None:
     found = _find(tmp_path, {"new": f"{BEGIN}{statement};\nCOMMIT;\n"})
     assert rule in found["new"]

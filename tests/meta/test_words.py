@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -40,43 +40,7 @@ CODE: Final = (
 )
 
 # Each retired pattern, and what to write instead.
-RETIRED: Final[dict[str, str]] = {
-    r"reckon(?:ed|s|ing)?": "calculated, projected",
-    r"dearest|too dear|dearer": "most expensive",
-    r"(?:is|was|are|were|be|been|not|nobody is) told": "shown, notified",
-    r"tells": "says, shows",
-    r"came by": "source",
-    r"siblings?": "cheaper model",
-    r"forger(?:y|ies)": "CSRF",
-    r"stray(?:s|ed)?": "orphan",
-    r"echoe?s?": "duplicate",
-    r"vendors?": "payment provider, model provider",
-    r"take part in no": "excluded from",
-    r"look into your mail": "check your email",
-    r"g(?:ive|ives|ave|iving|iven)(?: it)? back": "retry, return",
-    r"hand(?:s|ed|ing)?(?: it)? (?:over|back)": "requeue, pass",
-    r"by (?:itself|themselves)": "automatically, alone",
-    r"who(?:so)?ever": "anyone who",
-    r"comes? to nothing|together (?:they )?come to": "is zero, totals",
-    r"mend(?:s|ed|ing)?": "fix",
-    r"settles?|settled": "decide",
-    r"(?:is|are) known here": "valid",
-    r"(?:is|are) made of": "contains",
-    r"(?:refused|turned away) at the door": "rejected",
-    r"to be saved": "avoidable",
-    r"ill-fitting": "max_tokens misfit",
-    r"how sure this is": "data quality",
-    r"how it is judged": "how the detectors work",
-    r"it is written down": "we've logged this error",
-    r"not of now": "expired",
-    r"let pass": "allowed",
-    r"run's|every run|each run": "audit's, every audit",
-    r"licence|colours?|coloured|normalised?|recognised?|summaris\w+|labelled": "American spelling",
-    r"take[sn]? its place|took (?:its|their) place": "replace",
-    r"beyond all measure|without end|anew": "too long, endless, again",
-    r"(?<!project )a month": "/month, per month",
-    r"left out": "excluded, dropped",
-}
+RETIRED: Final[dict[str, str]] = data_of(__file__)["retired"]
 # Parts of names in the code: `sibling_saving_usd`, `PickDearest`.
 RETIRED_NAMES: Final = frozenset(
     {"dearest", "echo", "echoes", "forgery", "reckon", "reckoned", "settle", "sibling"}

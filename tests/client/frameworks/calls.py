@@ -13,11 +13,12 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import tallystick
 from tallystick import capture
-from tests.client.frameworks.stub import COHERE_COUNTS, GEMINI_COUNTS, FrameworkStub
+from tests.client.frameworks.stub import FrameworkStub
 from tests.client.matrix import counts_of, take_records
 from tests.client.provider_stub import (
     CHAT_COUNTS,
@@ -27,25 +28,8 @@ from tests.client.provider_stub import (
 )
 
 MESSAGES = [{"role": "user", "content": "canary-7f3a asked"}]
-CLAUDE = "anthropic.claude-sonnet-4-6-v1:0"
 # The model, where its provider is, the provider of its record, and what an answer counts.
-CHATS = (
-    ("openai/gpt-4o", "/v1", "openai", CHAT_COUNTS),
-    ("azure/gpt-4o", "", "azure", CHAT_COUNTS),
-    ("anthropic/claude-sonnet-4-6", "", "anthropic", MESSAGES_COUNTS),
-    ("groq/gpt-oss-20b", "/v1", "groq", CHAT_COUNTS),
-    ("deepseek/deepseek-chat", "/v1", "deepseek", CHAT_COUNTS),
-    ("openrouter/openai/gpt-4o", "/v1", "openrouter", CHAT_COUNTS),
-    ("mistral/mistral-large-latest", "/together/v1", "mistral", CHAT_COUNTS),
-    ("hosted_vllm/m", "/v1", "hosted_vllm", CHAT_COUNTS),
-    ("xai/grok-4", "/v1", "x-ai", CHAT_COUNTS),
-    ("together_ai/m", "/v1", "together", CHAT_COUNTS),
-    ("fireworks_ai/m", "/v1", "fireworks", CHAT_COUNTS),
-    ("gemini/gemini-2.5-pro", "", "google", GEMINI_COUNTS),
-    (f"bedrock/{CLAUDE}", "", "aws", MESSAGES_COUNTS),
-    (f"bedrock/invoke/{CLAUDE}", "", "aws", MESSAGES_COUNTS),
-    ("cohere_chat/command-r", "/v2/chat", "cohere", COHERE_COUNTS),
-)
+CHATS = json.loads(Path(__file__).with_name("chats.json").read_text())
 
 
 class Program:

@@ -322,7 +322,7 @@ def test_cached_tokens_of_cohere_are_part_of_what_is_billed(usage: Any, counts: 
 
 
 def test_a_stream_of_cohere_counts_once() -> None:
-    client = cohere(answers._second_events())
+    client = cohere(answers.document("second_events"))
     with client.stream(**SENT) as response:
         assert len([line for line in response.iter_lines() if line]) == 8
 
@@ -358,7 +358,7 @@ def _ask_all() -> None:
     assert list(send(mistral(answers.chunks()), stream=True).iter_bytes())
     client = cohere(answers.second())
     assert client.request(**SENT).json()
-    with cohere(answers._second_events()).stream(**SENT) as response:
+    with cohere(answers.document("second_events")).stream(**SENT) as response:
         assert response.read()
 
 

@@ -16,7 +16,7 @@ from detectors.contract.units import SHARES
 from detectors.prices import units
 from detectors.prices.book import PriceBook
 from detectors.prices.lookup.published import priced_regions
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.detectors.prices.labels import PLANS, is_completed, labelled
 from tests.detectors.prices.pricing import price_calls
 
@@ -250,21 +250,7 @@ def test_sounds_beyond_the_prompt_are_cached_and_a_frames_own_column_is_priced()
     assert _cost("claude-sonnet-5", **call) == pytest.approx(base)
 
 
-@each_case(
-    ("model", "region", "times"),
-    [
-        ("claude-sonnet-4-6", "us", 1.1),
-        ("claude-sonnet-5-5", "us", 1.1),
-        ("claude-sonnet-4-5-20250929", "us", 1),
-        ("claude-sonnet-5-5", "global", 1),
-        ("claude-sonnet-5-5", "my own region", 1),
-        ("gpt-5.4-2026-03-05", "eu", 1.1),
-        ("gpt-5.4-mini", "eu", 1.1),
-        ("gpt-5.6-sol", "eu", 1.1),
-        ("gpt-5.2", "eu", 1),
-        ("gpt-5-codex", "eu", 1),
-    ],
-)
+@each_case(("model", "region", "times"), data_of(__file__)["regions"])
 def test_a_call_kept_in_a_region_costs_the_providers_surcharge(
     model: str, region: str, times: float
 ) -> None:

@@ -16,29 +16,12 @@ from typing import Any, Final, NamedTuple
 
 from detectors.formats.json_logs.usage.tables import FAMILIES
 from examples.make_usage_tables import UNPRICED, all_fields
+from tests.cases import data_of
 from tests.client.environments import environment_python, run
 from tests.detectors.formats.usage import numbers as numbers_module
 
 # Types of usage of the libraries in the lock of the developers, and the family of their names.
-INSTALLED: Final = (
-    ("tokens", "openai.types.completion_usage:CompletionUsage"),
-    ("tokens", "openai.types.create_embedding_response:Usage"),
-    ("tokens", "openai.types.responses.response_usage:ResponseUsage"),
-    ("tokens", "openai.types.responses.response:ToolUsageImageGen"),
-    ("tokens", "openai.types.batch_usage:BatchUsage"),
-    ("tokens", "openai.types.images_response:Usage"),
-    ("tokens", "openai.types.images_response:SvgUsage"),
-    ("tokens", "openai.types.audio.transcription:UsageTokens"),
-    ("tokens", "openai.types.audio.transcription:UsageDuration"),
-    ("tokens", "openai.types.live.session_usage:SessionUsage"),
-    ("tokens", "openai.types.decision:Usage"),
-    ("tokens", "openai.types.realtime.realtime_response_usage:RealtimeResponseUsage"),
-    ("tokens", "anthropic.types:Usage"),
-    ("tokens", "anthropic.types.beta:BetaUsage"),
-    ("tokens", "anthropic.types.beta:BetaMessageDeltaUsage"),
-    ("tokens", "anthropic.types.beta:BetaMessageIterationUsage"),
-    ("tokens", "anthropic.types.beta:BetaAdvisorMessageIterationUsage"),
-)
+INSTALLED: Final = data_of(__file__)["installed"]
 
 
 class Library(NamedTuple):
