@@ -11,6 +11,8 @@ import zlib
 from collections.abc import Callable
 from typing import Final
 
+from tests.cases import data_of
+
 Attack = Callable[[int], bytes]
 
 CALL: Final = (
@@ -40,6 +42,13 @@ def _after(start: bytes, unit: bytes, end: bytes = b"") -> Attack:
 def _counted(start: bytes, template: bytes, end: bytes = b"") -> Attack:
     return lambda size: start + numbered(template, size) + end
 
+
+def _repeated(start: str, unit: str, end: str = "") -> Attack:
+    attack = _counted if "%d" in unit else _after
+    return attack(start.encode(), unit.encode(), end.encode())
+
+
+TABLES: Final = data_of(__file__)
 
 # gzip and ZIP
 
@@ -106,46 +115,6 @@ ARCHIVES: Final[dict[str, Attack]] = {
 
 # JSON, as lines and in an array
 
-_STRINGS: Final[dict[str, tuple[bytes, bytes, bytes]]] = {
-    "an open string": (b'{"x":"', b"a", b""),
-    "an open string of escaped quotes": (b'{"x":"', b'\\"', b""),
-    "an open string of backslashes": (b'{"x":"', b"\\\\", b""),
-    "an open string of quotes and commas": (b'{"x":"', b'\\",', b""),
-    "a string of escapes": (b'{"model":"', b"\\u0041", b'"}'),
-    "a string of emoji": (b'{"tag":"', "\N{PILE OF POO}".encode(), b'"}'),
-    "a string of invalid UTF-8": (b'{"tag":"', b"\xff", b'"}'),
-    "a string of control characters": (b'{"tag":"', b"\x01", b'"}'),
-    "a key of escapes": (b'{"', b"\\n", b'":1}'),
-    "quotes": (b"", b'"', b""),
-    "pairs of quotes": (b"{", b'"",', b"}"),
-    "backslashes": (b"{", b"\\", b"}"),
-    "open brackets": (b"", b"[", b""),
-    "open objects": (b"", b'{"a":', b""),
-    "brackets of a value": (b'{"tag":', b"[", b"}"),
-    "closing brackets": (b"{", b"}", b""),
-    "empty arrays": (b'{"tag":[[]', b",[]", b"]}"),
-    "empty objects": (b'{"tag":[{}', b",{}", b"]}"),
-    "arrays of pairs": (b'{"tag":[[]', b",[[],[]]", b"]}"),
-    "digits": (b'{"created":', b"9", b"}"),
-    "decimals": (b'{"latency_ms":0.', b"1", b"}"),
-    "a negative exponent": (b'{"latency_ms":1e-', b"1", b"}"),
-    "equal keys": (b'{"model":"m"', b',"model":"m"', b"}"),
-    "equal unknown keys": (b'{"model":"m"', b',"x":1', b"}"),
-    "commas": (b"{", b",", b"}"),
-    "colons": (b"{", b":", b"}"),
-    "spaces in an object": (CALL[:-1], b" ", b"}"),
-    "spaces and a comma": (CALL[:-1], b" \t", b",}"),
-    "commas and spaces": (b"{", b", ", b"}"),
-    "NULs": (b"", b"\0", b""),
-}
-_NUMBERED: Final[dict[str, tuple[bytes, bytes, bytes]]] = {
-    "many keys": (b'{"model":"m"', b',"k%d":1', b"}"),
-    "many keys in usage": (b'{"model":"m","usage":{"a":1', b',"k%d":1', b"}}"),
-    "many keys of a label": (b'{"tag":{"a":1', b',"k%d":1', b"}}"),
-    "many keys with objects": (b'{"tag":[{}', b',{"k%d":{}}', b"]}"),
-    "keys that are not names": (b'{"model":"m"', b',"%d":[]', b"}"),
-}
-
 
 def _iterations(item: bytes) -> Attack:
     return lambda size: MESSAGE % (b',"iterations":[{}' + repeated(item, size) + b"]")
@@ -160,8 +129,8 @@ def _in_array(attack: Attack) -> Attack:
 
 
 _OBJECTS: Final[dict[str, Attack]] = {
-    **{name: _after(*parts) for name, parts in _STRINGS.items()},
-    **{name: _counted(*parts) for name, parts in _NUMBERED.items()},
+    **{name: _repeated(*parts) for name, parts in TABLES["objects"].items()},
+    "a string of invalid UTF-8": _after(b'{"tag":"', b"\xff", b'"}'),
     "iterations without a value": _iterations(b",{}"),
     "iterations with wrong values": _iterations(b',{"type":1}'),
     "iterations that are numbers": _iterations(b",1"),
@@ -225,44 +194,11 @@ def _csv(*parts: bytes) -> Attack:
 
 
 CSVS: Final[dict[str, Attack]] = {
-    "an open quote": _csv(b'"', b"a"),
-    "an open quote over lines": _csv(b'"', b"a\n"),
-    "an open quote over CRLF lines": _csv(b'"', b"a\r\n"),
-    "doubled quotes": _csv(b'"', b'""'),
-    "quotes in a cell": _csv(b"a", b'"'),
-    "cells of quotes": _csv(b"", b'"",'),
-    "rows of one quote": _csv(b"", b'"\n'),
-    "rows of three quotes": _csv(b"", b'"""\n'),
-    "cells that span lines": _csv(b'"', b'\n","'),
-    "cells of two letters that span lines": _csv(b'"', b'ab\n","'),
-    "cells of two letters": _csv(b"", b"ab,"),
-    "commas in rows": _csv(b"", b","),
-    "a cell": _csv(b"", b"a"),
-    "a cell of emoji": _csv(b"", "\N{PILE OF POO}".encode()),
-    "digits": _csv(b"2026-01-01,openai,gpt-5.4,", b"9", b",2\n"),
-    "decimals": _csv(b"2026-01-01,openai,gpt-5.4,0.", b"1", b",2\n"),
+    **{name: _repeated(*parts) for name, parts in TABLES["csv"].items()},
     "rows of digits": _csv(b"", b"2026-01-01,openai,gpt-5.4," + b"9" * 4_000 + b",2\n"),
     "rows of long cells": _csv(b"", b"2026-01-01,openai," + b"x" * 5_000 + b",1,2\n"),
-    "columns": _after(HEADER[:-1], b",x", b"\n" + ROW),
-    "columns of field names": _after(HEADER[:-1], b",ts", b"\n" + ROW),
-    "columns of two letters": _after(HEADER[:-1], b",xy", b"\n" + ROW),
-    "columns with numbers": _counted(HEADER[:-1], b",c%d", b"\n"),
-    "columns of quotes": _after(HEADER[:-1] + b',"', b'""', b'"\n'),
-    "columns over lines": _after(b'"', b"\n", b'",' + HEADER),
-    "a header of spaces": _after(HEADER[:-1], b" ", b"\n" + ROW),
-    "rows of one cell": _csv(b"", b"1\n"),
-    "rows of commas": _csv(b"", b",,,,\n"),
-    "rows of bad values": _csv(b"", ROW.replace(b",1,", b",-1,") + b"\n"),
-    "rows, every other bad": _csv(b"", ROW + b"\n" + ROW.replace(b",1,", b",x,") + b"\n"),
-    "rows with control characters": _csv(b"", ROW.replace(b"gpt", b"\x01") + b"\n"),
     "rows of invalid UTF-8": _csv(b"", ROW.replace(b"gpt", b"\xff") + b"\n"),
-    "rows in quotes": _csv(b"", b'"2026-01-01","openai","gpt-5.4","1","2"\n'),
-    "rows with CRLF and LF in turn": _csv(b"", ROW + b"\r\n" + ROW + b"\n"),
-    "rows with carriage returns": _csv(b"", ROW + b"\r"),
-    "blank rows": _csv(ROW, b"\n"),
-    "blank CRLF rows": _csv(ROW, b"\r\n"),
     "blank rows first": lambda size: repeated(b"\n", size) + HEADER + ROW,
-    "ordinary rows": _csv(b"", ROW + b"\n"),
 }
 FILES: Final[dict[str, Attack]] = {
     **ARCHIVES,

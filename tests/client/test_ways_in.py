@@ -22,10 +22,11 @@ from detectors.formats import encode_records, read_chunks, records_of
 from detectors.prices.book import PriceBook
 from detectors.report.account import merge_files, sum_spend
 from detectors.scrub.scrubber import Scrubber
+from tests.cases import data_of
 from tests.client import offline, provider_stub
 from tests.client.environments import ROOT
 from tests.client.offline import queued, say, stream
-from tests.client.provider_stub import CHAT_MODEL, CHAT_USAGE, Json
+from tests.client.provider_stub import Json
 from tests.client.styles import CHAT, CLAUDE, STREAMED
 from tests.lazily import openai
 from tests.service.otlp.recording import EVERY, Program, export_path
@@ -42,6 +43,8 @@ WITHOUT_ID: Final = {
     "langchain_over_openai": "openinference-instrumentation-langchain",
     "logfire_sdk": "Logfire",
 }
+# One exchange in the logs and exports of gateways, with the ID of its answer.
+CHATS: Final[dict[str, Json]] = data_of(__file__)["chats"]
 TEXT_OF_LOGFIRE: Final = (b"gen_ai.input.messages", b"gen_ai.output.messages")
 
 
@@ -51,61 +54,6 @@ def from_log(*rows: Json) -> list[Json]:
     scrubbed = b"".join(Scrubber().read(BytesIO(log)))
     found = [each for chunk in read_chunks(BytesIO(scrubbed)) for each in records_of(chunk.columns)]
     return [json.loads(line) for line in encode_records(found).splitlines()]
-
-
-def _chat_rows() -> dict[str, Json]:
-    """One exchange in the logs and exports of gateways, with the ID of its answer."""
-    answer, moment = provider_stub.completion(), NOON.isoformat()
-    spent = {
-        "call_type": "acompletion",
-        "startTime": moment,
-        "endTime": (NOON + timedelta(seconds=1)).isoformat(),
-        "model": "azure/gpt-4o",
-        "custom_llm_provider": "azure",
-        "metadata": json.dumps({"usage_object": CHAT_USAGE}),
-        "request_tags": '["support"]',
-        "cache_hit": "False",
-    }
-    counts = {"prompt_tokens": 101, "completion_tokens": 23}
-    return {
-        "LiteLLM spend logs": {**spent, **counts, "request_id": "chatcmpl-1"},
-        "LiteLLM spend logs of OpenRouter": {
-            **spent, **counts, "request_id": "gen-1", "model": "openrouter/openai/gpt-4o",
-            "custom_llm_provider": "openrouter",
-        },
-        "Langfuse, by LiteLLM": {
-            "id": "time-12-00-00-250000_chatcmpl-1", "type": "GENERATION", "name": "support",
-            "startTime": moment, "model": CHAT_MODEL, "input": "A text.",
-            "usageDetails": {"input": 43, "input_cached_tokens": 47, "input_cache_creation": 11,
-                             "output": 23, "total": 124},
-        },
-        "PostHog, by LiteLLM": {
-            "uuid": "0198f2f4-2c2f-7d0a-9a55-0f4b8f0d6b11", "event": "$ai_generation",
-            "timestamp": moment, "properties": {
-                "$ai_span_id": "chatcmpl-1", "$ai_model": CHAT_MODEL, "$ai_provider": "openai",
-                "$ai_input_tokens": 101, "$ai_output_tokens": 23,
-                "$ai_cache_read_input_tokens": 47, "$ai_cache_reporting_exclusive": False,
-            },
-        },
-        "Portkey, with bodies": {
-            "id": "log-1", "created_at": moment, "ai_org": "openai", "ai_model": CHAT_MODEL,
-            "req_units": 101, "res_units": 23, "is_success": 1, "response": {"body": answer},
-        },
-        "Helicone, with bodies": {
-            "request_id": "5d3f9b1c-2a4e-4f70-8a55-0f4b8f0d6b11", "response_id": "r-1",
-            "request_created_at": moment, "response_status": 200, "response_body": answer,
-            "request_model": "gpt-4o", "response_model": CHAT_MODEL, "provider": "OPENAI",
-            "prompt_cache_read_tokens": 47, "prompt_cache_write_tokens": 11, **counts,
-        },
-        "OpenRouter": {
-            "generation_id": "gen-1", "created_at": moment, "model_permaslug": "openai/gpt-4o",
-            "tokens_prompt": 101, "tokens_completion": 23, "tokens_cached": 47,
-        },
-        "a log of responses": {**answer, "created": int(NOON.timestamp())},
-        "a log of messages": {
-            "ts": moment, "request": dict(CLAUDE), "response": provider_stub.message(),
-        },
-    }  # fmt: skip
 
 
 def _spans(program: Program) -> list[Json]:
@@ -166,7 +114,7 @@ def ways() -> dict[str, dict[str, Json]]:
         for name, call in CALLS.items():
             call()
             (found[name],) = queued()
-    for name, row in _chat_rows().items():
+    for name, row in CHATS.items():
         (found[name],) = from_log(row)
     by_exchange: dict[str, dict[str, Json]] = {exchange: {} for exchange in EXCHANGES}
     for number, (name, record) in enumerate(found.items()):

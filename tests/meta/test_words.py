@@ -16,66 +16,13 @@ from tests.cases import data_of, each_case
 
 ROOT: Final = Path(__file__).parents[2]
 
-# Files and folders that are checked.
-PROSE: Final = (
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "README.md",
-    "client",
-    "docs",
-    "examples",
-    "templates",
-)
-CODE: Final = (
-    "benchmarks",
-    "client/tallystick",
-    "detectors",
-    "examples",
-    "service",
-    "tests/browser",
-    "tests/embedded",
-    "tests/service",
-    "tests/worker",
-    "worker.py",
-)
-
-# Each retired pattern, and what to write instead.
-RETIRED: Final[dict[str, str]] = data_of(__file__)["retired"]
-# Parts of names in the code: `sibling_saving_usd`, `PickDearest`.
-RETIRED_NAMES: Final = frozenset(
-    {"dearest", "echo", "echoes", "forgery", "reckon", "reckoned", "settle", "sibling"}
-    | {"siblings", "stranger", "strangers", "told", "vendor", "vendors"}
-)
+TABLES: Final = data_of(__file__)
+RETIRED_NAMES: Final = frozenset(TABLES["retired_names"])
 # Names of other libraries, and of public JSON.
 ALLOWED_NAMES: Final = frozenset({"echo", "echoes_dropped"})
-_WORDS: Final = re.compile(rf"\b(?:{'|'.join(RETIRED)})\b", re.IGNORECASE)
+_WORDS: Final = re.compile(rf"\b(?:{'|'.join(TABLES['retired'])})\b", re.IGNORECASE)
 # `24.4%`; "5 %%" of a format string counts, a modulo in code does not reach here.
 _SPACED_PERCENT: Final = re.compile("(?:[0-9}][ \\u00a0\\u202f]|&nbsp;)%(?!\\})")
-
-# The only exceptions: a file, the words it may contain, and why.
-ALLOWED: Final[dict[str, tuple[frozenset[str], str]]] = {
-    "detectors/wording/hero.py": (
-        frozenset({"a month"}),
-        "the first sentence of the dashboard, which is read as speech",
-    ),
-    "templates/layout.html": (
-        frozenset({"vendor"}),
-        "the folder of vendored style sheets and scripts",
-    ),
-    "service/web/http/static_files.py": (frozenset({"vendor"}), "the same folder"),
-    "tests/service/reports/test_how_sure.py": (
-        frozenset({"a month"}),
-        "the first sentence of a report, which is that of the dashboard",
-    ),
-    "tests/service/reports/test_page.py": (
-        frozenset({"a month"}),
-        "the first sentence of a report, which is that of the dashboard",
-    ),
-    "tests/service/web/pages/test_dashboard_figures.py": (
-        frozenset({"a month"}),
-        "the first sentence of the dashboard",
-    ),
-}
 
 # Code between backticks, addresses and the templates' own syntax are not prose.
 _MARKUP: Final = re.compile(
@@ -105,8 +52,8 @@ def test_other_words_and_code_pass(text: str) -> None:
 def test_apostrophes_are_straight() -> None:
     """Texts of templates and of the code stand side by side on a page, in a mail and in a PDF."""
     files = (
-        *_files(PROSE, (".md", ".html", ".txt")),
-        *_files((*CODE, "tests/meta"), (".py",)),
+        *_files(TABLES["prose"], (".md", ".html", ".txt")),
+        *_files((*TABLES["code"], "tests/meta"), (".py",)),
         *_files(("service/web/static",), (".js",)),
     )
     curly = {path.relative_to(ROOT).as_posix() for path in files if "\u2019" in path.read_text()}
@@ -116,7 +63,7 @@ def test_apostrophes_are_straight() -> None:
 def test_no_name_in_the_code_uses_a_retired_word() -> None:
     found = {
         f"{path.relative_to(ROOT)}: {name}"
-        for path in _files(CODE, (".py",))
+        for path in _files(TABLES["code"], (".py",))
         for name in _tokens(path)[tokenize.NAME] - ALLOWED_NAMES
         if RETIRED_NAMES & set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_"))
     }
@@ -148,13 +95,13 @@ def test_every_exception_is_needed() -> None:
     texts: dict[str, str] = {}
     for path, text in _texts():
         texts[path] = f"{texts.get(path, '')}\n{text}"
-    for path, (words, reason) in ALLOWED.items():
+    for path, (words, reason) in TABLES["allowed"].items():
         used = {match.group().lower() for match in _matches(texts[path])}
-        assert words <= used, f"{path} no longer needs {words - used}: {reason}"
+        assert set(words) <= used, f"{path} no longer needs {set(words) - used}: {reason}"
 
 
 def _hits(path: str, text: str) -> Iterator[str]:
-    allowed, _reason = ALLOWED.get(path, (frozenset(), ""))
+    allowed, _reason = TABLES["allowed"].get(path, ([], ""))
     for match in _matches(text):
         if match.group().lower() not in allowed:
             around = text[max(0, match.start() - 30) : match.end() + 30]
@@ -173,9 +120,9 @@ def _texts() -> tuple[tuple[str, str], ...]:
 
 
 def _read_texts() -> Iterator[tuple[str, str]]:
-    for path in _files(PROSE, (".md", ".html", ".txt")):
+    for path in _files(TABLES["prose"], (".md", ".html", ".txt")):
         yield path.relative_to(ROOT).as_posix(), path.read_text()
-    for path in _files(CODE, (".py",)):
+    for path in _files(TABLES["code"], (".py",)):
         name = path.relative_to(ROOT).as_posix()
         for text in (*_strings(ast.parse(path.read_text())), *_tokens(path)[tokenize.COMMENT]):
             yield name, text

@@ -1,5 +1,7 @@
 """Terms as a TOML file: what is written is read as the same terms."""
 
+from pathlib import Path
+
 import pytest
 
 from detectors import PriceBook
@@ -7,31 +9,7 @@ from detectors.errors import PriceTermsError
 from detectors.prices.agreed.price_file import PriceTerms, read_toml, write_toml
 from tests.cases import each_case
 
-TEXT = """\
-[discounts]
-openai = 0.12
-anthropic = { share = 0.1, from = 2026-01-01, until = 2026-12-31 }
-
-[overrides.openai."gpt-5.5"]
-input_mtok = 4
-output_mtok = 24
-cache_write_1h_mtok = 5.5
-web_searches_kcount = 7
-
-[[overrides.own."my.model"]]
-input_mtok = 1
-output_mtok = 2
-until = 2026-06-30
-
-[[overrides.own."my.model"]]
-input_mtok = 0.5
-output_mtok = 1
-from = 2026-07-01
-
-[aliases.azure]
-"prod-chat-*" = { provider = "azure", model = "gpt-5.4" }
-legacy = ["openai", "gpt-4o"]
-"""
+TEXT = Path(__file__).with_name("terms.toml").read_text()
 
 
 def test_a_file_has_terms_and_what_is_written_is_read_as_the_same() -> None:
