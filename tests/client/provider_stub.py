@@ -30,7 +30,6 @@ MESSAGES_COUNTS = (401 + 61 + 17, 43, 61, 17)
 
 Json = dict[str, Any]
 Event = tuple[str, Json]
-CHAT_MODEL = "gpt-4o-2024-08-06"
 
 
 class ProviderStub(LocalServer):

@@ -17,7 +17,6 @@ from tests.worker.support.promises import sampled
 
 # The best counts, for what else the machine does holds up every program.
 TRIES = 6
-TERMINATIONS = 10
 SERVERS = ["silent", "dead", "refusing"]
 EXIT = """
 import sys, time

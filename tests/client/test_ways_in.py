@@ -25,7 +25,7 @@ from detectors.scrub.scrubber import Scrubber
 from tests.cases import data_of
 from tests.client import offline, provider_stub
 from tests.client.environments import ROOT
-from tests.client.offline import queued, say, stream
+from tests.client.offline import queued, say
 from tests.client.provider_stub import Json
 from tests.client.styles import CHAT, CLAUDE, STREAMED
 from tests.lazily import openai
@@ -79,10 +79,6 @@ def _from_traces() -> dict[str, Json]:
 
 def _at_openrouter(request: httpx2.Request) -> httpx2.Response:
     return say({**provider_stub.completion(), "id": "gen-1", "model": "openai/gpt-4o"})
-
-
-def _in_chunks(request: httpx2.Request) -> httpx2.Response:
-    return stream(provider_stub.chat_events(with_usage=True))
 
 
 def _openrouter() -> Any:

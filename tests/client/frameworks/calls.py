@@ -138,9 +138,6 @@ def _beyond_one_request(program: Program, litellm: Any) -> None:
         router = litellm.Router(model_list=models, fallbacks=[{"main": ["other"]}], num_retries=0)
         return failing(1, lambda: router.completion(model="main", messages=MESSAGES))
 
-    def fallen_back() -> Any:
-        return failing(1, lambda: litellm.completion(**{**claude, "fallbacks": [chat]}))
-
     program.note("a retry", [MESSAGES_COUNTS], retried)
     program.note("a router's fallback", [CHAT_COUNTS], routed)
     program.note("a failure", [], lambda: failing(1, lambda: litellm.completion(**claude)))

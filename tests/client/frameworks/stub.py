@@ -30,7 +30,6 @@ CONVERSE_USAGE = {
     "cacheReadInputTokens": 61,
     "cacheWriteInputTokens": 17,
 }
-COHERE_COUNTS = (601, 53, None, None)
 COHERE_USAGE = {"billed_units": {"input_tokens": 601, "output_tokens": 53}}
 INVOKE_METRICS = {
     "inputTokenCount": 401,

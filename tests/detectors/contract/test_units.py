@@ -1,7 +1,6 @@
 """The units of a record, and the registry of the price book that they come from."""
 
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from genai_prices.data_units import unit_data
@@ -10,7 +9,6 @@ from detectors.contract import FIELDS_OF_UNITS, SECONDS, UNITS, find_excess
 from detectors.contract.units import SHARES
 from tests.cases import data_of, each_case
 
-ROOT = Path(__file__).parents[3]
 _DIMENSIONS: dict[str, dict[str, str]] = {
     key: unit["dimensions"] for key, unit in unit_data.items()
 }

@@ -41,12 +41,6 @@ def uncached_prefixes(calls: Sequence[Call], limits: Limits) -> list[Waste]:
     return [waste for waste in found if waste is not None]
 
 
-def cacheable(group_calls: Sequence[Call], limits: Limits) -> dict[Call, float]:
-    """Return P of every call that has a pair."""
-    calls = hashed_calls(group_calls, limits)
-    return {call: read.stated for call, read in _reads(pairs_of(calls, limits), limits).items()}
-
-
 def hashed_calls(calls: Sequence[Call], limits: Limits) -> list[Call]:
     """Return the calls without a cache whose prefix is known and shared by enough of them."""
     plain = [

@@ -7,8 +7,6 @@ from typing import Any
 from detectors.contract import UsageRecord
 from tests.detectors.reference.catalog import load, own_name
 
-TIERS = ("", "", "batch", "flex", "priority", "fast")
-
 
 def tier_of(record: UsageRecord) -> str:
     tier = getattr(record, "service_tier", None) or ""

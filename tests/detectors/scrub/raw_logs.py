@@ -8,9 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-SYSTEM: Final = "You answer the questions of customers who have bought a boat."
 QUESTION: Final = "Where do I find the anchor?"
-ANSWER: Final = "In the locker at the bow, under the line."
 CREATED: Final = 1_790_000_000
 TIME: Final = "2026-09-21T14:13:20.250Z"
 SESSION: Final = "0b8f2f4e-2c2f-4d0a-9a55-0f4b8f0d6b11"
