@@ -15,44 +15,20 @@ import pytest
 
 import tallystick
 from tallystick import capture
+from tests.cases import data_of
 from tests.client import offline, provider_stub
 from tests.client.offline import queued, say
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED
 from tests.lazily import anthropic
 from tests.worker.support.promises import sampled
 
+TABLES = data_of(__file__)
+
 pytestmark = pytest.mark.usefixtures("captured")
 
-USAGES: list[Any] = [
-    *(None, "", "a string", 0, 1, -1, 1.5, True, False, [], [1], {}, {"x": 1}, [{}]),
-    {"prompt_tokens": None, "completion_tokens": None},
-    {"prompt_tokens": "101", "completion_tokens": "23"},
-    {"prompt_tokens": True, "completion_tokens": True},
-    {"prompt_tokens": -1, "completion_tokens": 2},
-    {"prompt_tokens": 1.5, "completion_tokens": 2},
-    {"prompt_tokens": 10**13, "completion_tokens": 2},
-    {"prompt_tokens": 5},
-    {"completion_tokens": 5},
-    {"prompt_tokens": [], "completion_tokens": {}},
-    {"input_tokens": "x", "output_tokens": 3},
-    {"input_tokens": 3},
-    {"output_tokens": 3},
-    {"total_tokens": 9},
-]
+USAGES: list[Any] = TABLES["usages"]
 ODD_DETAILS: list[Any] = [None, "x", 7, [], [1], {}, {"cached_tokens": "x"}, {"cached_tokens": -1}]
-BODIES: list[Any] = [
-    *(None, [], [1, 2], "text", 5, 1.5, True, {}, {"error": {"message": "x"}}, [{"usage": {}}]),
-    {"usage": {"usage": {"usage": {}}}},
-    {"model": None, "usage": None},
-    {"model": 5, "choices": None, "usage": "x"},
-    {"model": {}, "choices": "x", "content": 7, "message": None, "response": None},
-    {"message": None, "usage": None},
-    {"message": "text", "response": []},
-    {"message": {"usage": "x"}, "response": {"usage": []}},
-    {"id": 5, "object": [], "created": "x", "choices": [None, 5, "x"]},
-    {"__dict__": {"usage": 1}, "__class__": "x", "__pydantic_extra__": 3},
-    {"_parsed_by_type": {}, "_request_id": 7, "__stream__": 1},
-]
+BODIES: list[Any] = TABLES["bodies"]
 CASES = [
     *({**provider_stub.completion(), "usage": usage} for usage in USAGES),
     *(

@@ -23,7 +23,7 @@ import detectors
 from detectors import Report, cli, frames
 from detectors.cli import console, imports, reports
 from detectors.errors import ContractError
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.detectors.reports import make_finding, make_report
 from tests.worker.support.promises import sampled
 
@@ -279,25 +279,7 @@ HEADER = "ts,provider,model,prompt_tokens,completion_tokens"
 GOOD, BAD = "2026-10-06,openai,gpt-4.1,10,10", "2026-10-06,openai,gpt-4.1,10,-1"
 
 
-@each_case(
-    ("content", "expected"),
-    [
-        ("", "We couldn't read this file: use OpenAI-style JSON Lines"),
-        (
-            "Dear diary,\nthe canary sang.\n",
-            "We couldn't read this file: use OpenAI-style JSON Lines",
-        ),
-        (
-            f"{HEADER},messages\n{GOOD},canary\n",
-            "(messages) in the header: content is never accepted",
-        ),
-        (
-            "\n".join([HEADER, GOOD, BAD, BAD]),
-            "Only 33.3% of the rows could be read (at least half must be)",
-        ),
-        ("\n".join([HEADER, BAD]), "most common problem: completion_tokens must be an integer"),
-    ],
-)
+@each_case(("content", "expected"), data_of(__file__)["refused"])
 def test_it_refuses_real_files_in_one_line(tmp_path: Path, content: str, expected: str) -> None:
     file = tmp_path / "log"
     file.write_text(content)

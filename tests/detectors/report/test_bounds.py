@@ -9,7 +9,7 @@ import pytest
 import detectors
 from benchmarks.usage import json_lines, parquet
 from detectors.contract import LONGEST_LIST
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 
 ALL = pytest.param(1, id="all", marks=pytest.mark.stress)
 
@@ -60,23 +60,7 @@ def test_thresholds_of_another_kind_are_refused(thresholds: Any) -> None:
         detectors.audit([], thresholds=thresholds)
 
 
-@each_case(
-    ("name", "value", "limits"),
-    [
-        ("floor_usd", -0.01, "0 to 1,000,000,000,000"),
-        ("d1_min_calls", -1, "0 to 1,000,000,000,000"),
-        ("d4_gap_seconds", float("nan"), "0 to 1,000,000,000,000"),
-        ("d4_gap_seconds", float("inf"), "0 to 1,000,000,000,000"),
-        ("d6_calls_per_request", 0, "1 to 1,000,000,000,000"),
-        ("days_per_month", 0, "1 to 1,000,000,000,000"),
-        ("d3_saving_share", 1.5, "0 to 1"),
-        ("d5_oversized_quantile", 1.01, "0 to 1"),
-        ("min_valid_pct", 101, "0 to 100"),
-        ("evidence_calls", 20.5, "0 to 1,000,000,000,000"),
-        ("evidence_calls", "20", "0 to 1,000,000,000,000"),
-        ("evidence_calls", True, "0 to 1,000,000,000,000"),
-    ],
-)
+@each_case(("name", "value", "limits"), data_of(__file__)["meaningless"])
 def test_meaningless_thresholds_are_rejected(name: str, value: Any, limits: str) -> None:
     with pytest.raises(ValueError, match=f"^{name} must be (a number|an integer) from {limits}$"):
         detectors.Thresholds(**{name: value})
