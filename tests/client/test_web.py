@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -20,6 +20,7 @@ from werkzeug.test import Client
 import tallystick
 from tallystick.labels import current_session, current_tag
 from tallystick.web import AsgiTags, WsgiTags, lifespan
+from tests.cases import each_case
 from tests.client.collector import Collector
 from tests.client.offline import queued, record_calls
 from tests.lazily import fastapi
@@ -91,22 +92,6 @@ def _fastapi() -> fastapi.FastAPI:
     return app
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "tags"),
-    [
-        ("GET", "/users/jane/chat", ["GET /users/{user_id}/chat"]),
-        ("POST", "/stream/async/one", ["POST /stream/{name}"] * 3),
-        ("POST", "/stream/sync/one", ["POST /stream/{name}"] * 2),
-        ("GET", "/own", ["own", "GET /own"]),
-        ("GET", "/none/jane", []),
-    ],
-)
-def test_calls_have_the_route_of_fastapi(method: str, path: str, tags: list[str]) -> None:
-    asyncio.run(_request(AsgiTags(_fastapi()), path, method))
-    assert seen == tags
-    assert current_tag() is None
-
-
 def _starlette() -> Starlette:
     async def endpoint(request: Any) -> PlainTextResponse:
         _call()
@@ -132,49 +117,6 @@ def _starlette() -> Starlette:
     )
 
 
-@pytest.mark.parametrize(
-    ("path", "tag"),
-    [
-        ("/", "GET /"),
-        ("/items/7/items/7", "GET /items/{item}/items/{number}"),
-        ("/items/items/items/7", "GET /items/{item}/items/{number}"),
-        ("/api/acme/plain", "GET /api/{tenant}/plain"),
-        ("/api/acme/dates/1.50", "GET /dates/{number}"),  # a value that is not in the path as it is
-        ("/raw/jane", "GET /raw/{path}"),
-    ],
-)
-def test_calls_have_the_route_of_starlette(path: str, tag: str | None) -> None:
-    asyncio.run(_request(AsgiTags(_starlette()), path))
-    assert seen == [tag]
-
-
-def test_requests_at_once_keep_their_tags() -> None:
-    app = AsgiTags(_fastapi())
-
-    async def both() -> None:
-        await asyncio.gather(*(_request(app, "/stream/async/one", "POST") for _ in range(5)),
-                             *(_request(app, "/own") for _ in range(5)))  # fmt: skip
-
-    asyncio.run(both())
-    assert len(seen) == 25
-    assert sum(tag == "GET /own" for tag in seen) == 5
-
-
-def test_the_tag_can_be_chosen() -> None:
-    asyncio.run(_request(AsgiTags(_fastapi(), tag="all"), "/own"))
-    asyncio.run(_request(AsgiTags(_fastapi(), tag=lambda scope: scope["path"][1:]), "/own"))
-    asyncio.run(_request(AsgiTags(_fastapi(), tag=lambda scope: scope["none"]), "/own"))
-    assert seen == ["own", "all", "own", "own", "own", None]
-
-
-def test_records_have_the_tag_of_their_request(captured: None) -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        record_calls()
-
-    asyncio.run(_request(AsgiTags(app, tag=lambda scope: "x" * 200), "/"))
-    assert [record["tag"] for record in queued()] == ["x" * 120]
-
-
 def _flask() -> Flask:
     app = Flask("web")
 
@@ -198,19 +140,57 @@ def _flask() -> Flask:
     return app
 
 
-@pytest.mark.parametrize(
-    ("path", "tags"),
+@each_case(
+    ("make", "asked", "tags"),
     [
-        ("/users/jane/chat", ["GET /users/<user>/chat"]),
-        ("/stream/2", ["GET /stream/<int:number>"] * 3),
-        ("/none/jane", []),
+        (_fastapi, "GET /users/jane/chat", ["GET /users/{user_id}/chat"]),
+        (_fastapi, "POST /stream/async/one", ["POST /stream/{name}"] * 3),
+        (_fastapi, "POST /stream/sync/one", ["POST /stream/{name}"] * 2),
+        (_fastapi, "GET /own", ["own", "GET /own"]),
+        (_fastapi, "GET /none/jane", []),
+        (_starlette, "GET /", ["GET /"]),
+        (_starlette, "GET /items/7/items/7", ["GET /items/{item}/items/{number}"]),
+        (_starlette, "GET /items/items/items/7", ["GET /items/{item}/items/{number}"]),
+        (_starlette, "GET /api/acme/plain", ["GET /api/{tenant}/plain"]),
+        # A value that is not in the path as it is.
+        (_starlette, "GET /api/acme/dates/1.50", ["GET /dates/{number}"]),
+        (_starlette, "GET /raw/jane", ["GET /raw/{path}"]),
+        (_flask, "GET /users/jane/chat", ["GET /users/<user>/chat"]),
+        (_flask, "GET /stream/2", ["GET /stream/<int:number>"] * 3),
+        (_flask, "GET /none/jane", []),
     ],
 )
-def test_calls_have_the_route_of_flask(path: str, tags: list[str]) -> None:
-    with Client(WsgiTags(_flask().wsgi_app)).get(path) as response:
-        response.get_data()
+def test_calls_have_the_route_of_their_framework(
+    make: Callable[[], Any], asked: str, tags: list[str]
+) -> None:
+    seen.clear()
+    app, (method, path) = make(), asked.split()
+    if isinstance(app, Flask):
+        with Client(WsgiTags(app.wsgi_app)).get(path) as response:
+            response.get_data()
+    else:
+        asyncio.run(_request(AsgiTags(app), path, method))
     assert seen == tags
     assert current_tag() is None
+
+
+def test_requests_at_once_keep_their_tags() -> None:
+    app = AsgiTags(_fastapi())
+
+    async def both() -> None:
+        await asyncio.gather(*(_request(app, "/stream/async/one", "POST") for _ in range(5)),
+                             *(_request(app, "/own") for _ in range(5)))  # fmt: skip
+
+    asyncio.run(both())
+    assert len(seen) == 25
+    assert sum(tag == "GET /own" for tag in seen) == 5
+
+
+def test_the_tag_can_be_chosen() -> None:
+    asyncio.run(_request(AsgiTags(_fastapi(), tag="all"), "/own"))
+    asyncio.run(_request(AsgiTags(_fastapi(), tag=lambda scope: scope["path"][1:]), "/own"))
+    asyncio.run(_request(AsgiTags(_fastapi(), tag=lambda scope: scope["none"]), "/own"))
+    assert seen == ["own", "all", "own", "own", "own", None]
 
 
 def test_a_response_that_is_left_early_is_closed_within_its_tag() -> None:
@@ -292,10 +272,11 @@ def test_labels_that_are_kept_end_with_an_error() -> None:
         assert current_tag() == "outer"
 
 
-def test_a_web_request_keeps_its_route_in_a_thread_pool(captured: None) -> None:
+def test_records_have_the_tag_of_their_request_in_a_thread_pool_too(captured: None) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
+        record_calls()
         with ThreadPoolExecutor(1) as pool:
             pool.submit(tallystick.keep_labels(record_calls)).result()
 
-    asyncio.run(_request(AsgiTags(app, tag=lambda scope: "route"), "/"))
-    assert [record["tag"] for record in queued()] == ["route"]
+    asyncio.run(_request(AsgiTags(app, tag=lambda scope: "x" * 200), "/"))
+    assert [record["tag"] for record in queued()] == ["x" * 120] * 2

@@ -11,6 +11,7 @@ import pytest
 from detectors.engine import categories
 from detectors.errors import ContractError, UnreadableLogError
 from detectors.frames import CALLS, read, tables
+from tests.cases import each_case
 from tests.lazily import duckdb, pd
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -132,7 +133,7 @@ def test_columns_may_be_in_any_order_and_missing_ones_are_named() -> None:
     assert read(frame).frame.equals(read(FRAME).frame)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "column",
     [
         pl.col("ts").dt.replace_time_zone(None),
@@ -152,13 +153,12 @@ def test_columns_may_be_in_any_order_and_missing_ones_are_named() -> None:
         pl.lit(None, pl.Int64).alias("request_id"),
         pl.lit(None, pl.String).alias("declared_max_tokens"),
     ],
-    ids=str,
 )
 def test_columns_of_other_types_mean_the_same(column: pl.Expr) -> None:
     assert read(FRAME.with_columns(column)).frame.equals(read(FRAME).frame)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "value"),
     [
         ("ts", None), ("ts", "soon"), ("ts", "1999-01-01"), ("ts", datetime(1999, 1, 1)),  # noqa: DTZ001
@@ -173,7 +173,6 @@ def test_columns_of_other_types_mean_the_same(column: pl.Expr) -> None:
         ("prefix_hash", "a" * 64 + "\n"), ("latency_ms", -1.0), ("latency_ms", 2e9),
         ("latency_ms", "5"), ("latency_ms", float("inf")),
     ],
-    ids=repr,
 )  # fmt: skip
 def test_a_bad_value_makes_the_row_invalid(name: str, value: Any) -> None:
     bad = FRAME[1:2].with_columns(pl.Series(name, [value]))

@@ -39,37 +39,7 @@ LINE: dict[str, Any] = {
     "prefix_hash": "aB" * 32,
 }
 COMPACT, SPACED = (",", ":"), (", ", ": ")
-# What stands somewhere in a line, and what some program or someone could write there instead.
-CHANGES = (
-    [
-        ('"created":1767225600', f'"created":{moment}')
-        for moment in ("1767225600.0", "1767225600000", "-1", "01767225600", "null", '"2026-01-01"')
-    ]
-    + [
-        ('"prompt_tokens":10', f'"prompt_tokens":{count}')
-        for count in (
-            *("1.0", "1e1", "-0", "-1", "+1", "00", "1_0", " 10", "10 ", "0", "NaN", "Infinity"),
-            "true",
-            *("null", '"10"', "1000000000000", "1000000000001", "9223372036854775808", "1" * 40),
-            *("10,10", "[10]", "{}", '10,"prompt_tokens":10', '10,"content":1', ""),
-        )
-    ]
-    + [
-        ('"gpt-5.4"', model)
-        for model in (
-            *('""', "null", '"x\\u0041"', '"\\n"', '"\x01"', '"\x7f"', '"\x85"', '"\u2028"', '"m'),
-            *(
-                '"' + "m" * 201 + '"',
-                '"' + "é" * 150 + '"',
-                '"a","model":"b"',
-                '"tag"',
-                "5",
-                '"a\rb"',
-            ),
-        )
-    ]
-    + data_of(__file__)["changes"]
-)
+CHANGES = data_of(__file__)["changes"]
 
 
 def joined(lines: list[str]) -> bytes:
