@@ -11,7 +11,7 @@ from genai_prices.data_snapshot import get_snapshot
 
 from detectors.errors import DetectorError, PriceTermsError
 from detectors.prices.book import PriceBook
-from tests.cases import each_case
+from tests.cases import data_of, each_case
 from tests.detectors.prices.pricing import price_calls
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
@@ -175,27 +175,7 @@ def test_negotiated_rates_are_described_in_words() -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"discounts": {"openai": 12}}, "expected a share from 0 to under 1, such as 0.12 for 12%"),
-    ({"discounts": {"openai": -0.1}}, "expected a share"),
-    ({"discounts": {"openai": True}}, "expected a share"),
-    ({"discounts": {"openai": "much"}}, "expected a share"),
-    ({"discounts": {"openai": float("nan")}}, "expected a share"),
-    ({"discounts": {"opnai": 0.1}}, "not in the price book; did you mean openai?"),
-    ({"discounts": {"": 0.1}}, "expected provider and model as text"),
-    ({"discounts": {"openai": {"off": 0.1}}}, "unknown 'off'; expected some of share, from, until"),
-    ({"discounts": {"openai": {"from": "2026-01-01"}}}, "a discount needs its share"),
-    ({"discounts": {"openai": {"share": 0.1, "from": "soon"}}}, "from: expected a date"),
-    ({"discounts": {"openai": {"share": 0.1, "from": NOON}}}, "from: expected a date"),
-    ({"discounts": {"openai": {"share": 0.1, "until": 2026}}}, "until: expected a date"),
-    ({"discounts": {"openai": {"share": 0.1, "until": date.max}}}, "from 2000 to 2100"),
-    (
-        {"discounts": {"openai": {"share": 0.1, "from": "2026-02-01", "until": "2026-01-31"}}},
-        "until 2026-01-31 is before from 2026-02-01",
-    ),
-    (
-        {"discounts": {"openai": [DISCOUNT, {"share": 0.3, "from": "2026-11-03"}]}},
-        "two terms apply on the same day",
-    ),
+    *(({"discounts": terms}, message) for terms, message in data_of(__file__)["discounts"]),
     ({"overrides": {"gpt-5.4": {"input_mtok": 1}}}, r"expected a \(provider, model\) as key"),
     ({"overrides": {("openai", 5): {"input_mtok": 1}}}, "expected provider and model as text"),
     ({"overrides": {("openai", "gpt-5.4"): 1}}, "expected a mapping of input_mtok"),

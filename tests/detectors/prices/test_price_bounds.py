@@ -3,6 +3,7 @@
 from datetime import date, timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -76,24 +77,7 @@ def test_the_library_refuses_the_same_numbers(value: Any) -> None:
 
 @each_case("line", [2, 3, 5, 8, 11, 15, 16])
 def test_an_error_names_the_line_of_the_term(line: int) -> None:
-    lines = """\
-[discounts]
-openai = 0.1
-anthropic = { share = 0.1, from = 2026-01-01 }
-[[overrides.openai."gpt-5.4"]]
-input_mtok = 1
-until = 2025-12-31
-[[overrides.openai."gpt-5.4"]]
-input_mtok = 2
-from = 2026-01-01
-[overrides.Azure]
-gpt-4o = { input_mtok = 1 }
-# a comment with [ and "
-[aliases.azure]
-"prod-*" = [ # over two lines
-  "azure", "gpt-5.4" ]
-"o[1]" = ["azure", "gpt-4o"]
-""".splitlines()
+    lines = Path(__file__).with_suffix(".toml").read_text().splitlines()
     assert PriceBook().with_toml("\r\n".join(lines)).aliases
     broken = lines.copy()
     broken[line - 1] = {

@@ -20,52 +20,16 @@ from tests.cases import data_of
 from tests.client.environments import environment_python, run
 from tests.detectors.formats.usage import numbers as numbers_module
 
-# Types of usage of the libraries in the lock of the developers, and the family of their names.
-INSTALLED: Final = data_of(__file__)["installed"]
-
 
 class Library(NamedTuple):
     """A library that is not installed: its lock, and its types with the family of their names."""
 
     lock: str
-    types: tuple[tuple[str, str], ...]
+    types: list[list[str]]
 
 
-# The same of other libraries, in environments of their own: their lock and their names there.
-_FURTHER: Final = "libraries/others/further.lock"
-ELSEWHERE: Final[Mapping[str, Library]] = {
-    "mistralai": Library(
-        _FURTHER,
-        (
-            ("tokens", "mistralai.client.models.usageinfo:UsageInfo"),
-            ("tokens", "mistralai.client.models.conversationusageinfo:ConversationUsageInfo"),
-            ("tokens", "mistralai.client.models.ocrusageinfo:OCRUsageInfo"),
-        ),
-    ),
-    "groq": Library(
-        _FURTHER,
-        (
-            ("tokens", "groq.types.completion_usage:CompletionUsage"),
-            ("tokens", "groq.types.create_embedding_response:Usage"),
-        ),
-    ),
-    "together": Library(
-        _FURTHER, (("tokens", "together.types.chat.chat_completion_usage:ChatCompletionUsage"),)
-    ),
-    "google-genai": Library(
-        _FURTHER,
-        (
-            ("gemini", "google.genai.types:GenerateContentResponseUsageMetadata"),
-            ("gemini", "google.genai.types:UsageMetadata"),
-            ("interactions", "google.genai._gaos.types.interactions.usage:Usage"),
-        ),
-    ),
-    "cohere": Library(
-        _FURTHER,
-        (("cohere", "cohere.types.usage:Usage"), ("cohere", "cohere.types.api_meta:ApiMeta")),
-    ),
-    "litellm": Library("otlp/litellm.lock", (("tokens", "litellm.types.utils:Usage"),)),
-}
+TABLES: Final = data_of(__file__)
+ELSEWHERE: Final = {name: Library(**library) for name, library in TABLES["elsewhere"].items()}
 LIBRARIES: Final = Path(__file__).with_name("libraries.json")
 REQUIREMENTS: Final = Path(__file__).parents[4] / "requirements"
 # Members that are no numbers of a call: an ID of a map, and a limit of the connection.
@@ -96,7 +60,7 @@ def numbers_elsewhere() -> dict[str, Any]:
 
 def all_numbers() -> Iterator[tuple[str, str, list[str]]]:
     """Yield each type of usage that a library has: its family, its address and its numbers."""
-    for family, address in INSTALLED:
+    for family, address in TABLES["installed"]:
         yield family, address, numbers_module.numbers_at(address)
     known = json.loads(LIBRARIES.read_text())
     for name, library in ELSEWHERE.items():
