@@ -1,6 +1,5 @@
 """Callers' own dataframes of every library, checked like any other source."""
 
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -12,7 +11,7 @@ from detectors.engine import categories
 from detectors.errors import ContractError, UnreadableLogError
 from detectors.frames import CALLS, read, tables
 from tests.cases import each_case
-from tests.lazily import duckdb, pd
+from tests.detectors.inputs.frames import INPUTS, LOCAL_INPUTS
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 ROWS: list[dict[str, Any]] = [
@@ -32,21 +31,10 @@ ROWS: list[dict[str, Any]] = [
 FRAME = pl.DataFrame(ROWS)
 
 
-def on_duckdb(frame: pl.DataFrame) -> Any:
-    return duckdb.from_arrow(frame.to_arrow())
+LIBRARIES = [*LOCAL_INPUTS, "pandas arrow", "arrow"]
 
 
-INPUTS: dict[str, Callable[[pl.DataFrame], Any]] = {
-    "polars": lambda frame: frame,
-    "polars lazy": lambda frame: frame.lazy(),
-    "pandas": lambda frame: pd.DataFrame(frame.to_dicts()),
-    "pandas on arrow": lambda frame: frame.to_pandas(use_pyarrow_extension_array=True),
-    "arrow": lambda frame: frame.to_arrow(),
-    "duckdb": on_duckdb,
-}
-
-
-@pytest.mark.parametrize("library", INPUTS)
+@each_case("library", LIBRARIES)
 def test_a_frame_of_any_library_is_the_same_log(library: str) -> None:
     log = read(INPUTS[library](FRAME))
     assert log.frame.equals(read(ROWS).frame)
@@ -74,7 +62,7 @@ def test_a_frame_in_parts_with_categories_is_the_same_log(
     assert alone.invalid.count == len(wrong)
 
 
-@pytest.mark.parametrize("library", INPUTS)
+@each_case("library", LIBRARIES)
 def test_a_frame_may_say_at_which_tier_a_call_was_billed(library: str) -> None:
     named = ["batch", "flex", "priority", "fast", "", None, "default", "scale", "a b", "Batch"]
     frame = FRAME.with_columns(pl.Series("service_tier", named))
@@ -87,7 +75,7 @@ def test_a_frame_may_say_at_which_tier_a_call_was_billed(library: str) -> None:
     assert read(INPUTS[library](again)).frame.equals(again)
 
 
-@pytest.mark.parametrize("library", INPUTS)
+@each_case("library", LIBRARIES)
 def test_unknown_columns_break_the_contract(library: str) -> None:
     frame = FRAME.with_columns(content=pl.lit("CANARY")).rename({"tag": "CANARY the customer"})
     with pytest.raises(ContractError) as caught:

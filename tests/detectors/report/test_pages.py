@@ -10,6 +10,7 @@ import pytest
 
 from detectors.contract import Method
 from detectors.rules.methods import METHODS
+from tests.cases import each_case
 from tests.worker.support.promises import sampled
 
 ROOT = Path(__file__).parents[3]
@@ -46,7 +47,7 @@ def _value(expression: str) -> Decimal:
     return total + sign * term
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@each_case("page", PAGES)
 def test_the_examples_arithmetic_holds(page: Path) -> None:
     sums = SUM.findall(_prose(page))
     assert sums
@@ -61,13 +62,18 @@ def test_wrong_arithmetic_would_be_noticed() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_example_prints_what_the_page_says(
+def test_the_example_prints_what_the_page_says_and_the_dollars_that_it_calculates(
     page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     [(program, printed)] = EXAMPLE.findall(_example(page))
     monkeypatch.chdir(ROOT)
     exec(program, {"__name__": "__main__"})
     assert capsys.readouterr().out == printed
+    # Each amount after a count of calls stands in the prose, too.
+    found = re.findall(r"^[a-z_]+(?: [a-z_]+)? \d+ ([\d.]+)$", printed, re.MULTILINE)
+    assert found
+    for amount in filter(None, map(Decimal, found)):
+        assert f"${amount.normalize():f}" in _prose(page), amount
 
 
 @pytest.mark.parametrize("page", sampled(PAGES, len(PAGES)), ids=lambda page: page.stem)
@@ -80,18 +86,7 @@ def test_the_example_runs_in_an_interpreter_of_its_own(page: Path) -> None:
     assert run.stdout == printed
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_example_finds_the_dollars_that_it_calculates(page: Path) -> None:
-    """Each amount that the program prints after a count of calls stands in the prose, too."""
-    [(_, printed)] = EXAMPLE.findall(_example(page))
-    found = re.findall(r"^[a-z_]+(?: [a-z_]+)? \d+ ([\d.]+)$", printed, re.MULTILINE)
-    assert found
-    for amount in map(Decimal, found):
-        if amount:
-            assert f"${amount.normalize():f}" in _prose(page), amount
-
-
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.detector)
+@each_case("method", METHODS)
 def test_the_report_prints_the_pages_own_words(method: Method) -> None:
     slug = method.detector.partition("_")[2]
     page = (DOCS / f"{slug}.md").read_text("utf-8")

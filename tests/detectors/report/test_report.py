@@ -123,8 +123,10 @@ def test_evidence_is_at_most_the_twenty_most_expensive_calls() -> None:
 
 
 def test_documents_read_back_and_evidence_can_be_turned_off() -> None:
-    report = detectors.audit(_many(), thresholds=detectors.Thresholds(evidence_calls=0))
+    thresholds = detectors.Thresholds(evidence_calls=0)
+    report = detectors.audit(_many(), thresholds=thresholds)
     assert {finding.evidence for finding in report.findings} == {()}
+    assert (report.thresholds, report.prices.source) == (thresholds, "genai-prices")
     # The document reads back as it was written.
     report = detectors.audit(_mixed())
     assert Report.from_json(report.to_json()).to_json() == report.to_json()
@@ -158,6 +160,10 @@ def test_a_log_without_calls_or_prices_has_an_empty_report() -> None:
     report = detectors.audit([])
     assert (report.audit.records, report.audit.observed_days) == (0, 1)
     assert (report.audit.first_call, report.audit.last_call) == (None, None)
+    # It says how each detector works.
+    assert [one.detector[:2] for one in report.methods] == ["d1", "d2", "d3", "d4", "d5", "d6"]
+    assert report.methods[0].title == "Oversized model"
+    assert all(one.costs_you and one.sources for one in report.methods)
 
 
 def test_a_log_with_too_few_valid_rows_is_not_audited() -> None:
@@ -185,18 +191,6 @@ def test_public_names_complete_and_others_are_attribute_errors() -> None:
     # An unknown name of the library is an attribute error.
     with pytest.raises(AttributeError, match="no attribute 'audits'"):
         _ = detectors.audits
-
-
-def test_a_report_says_what_it_is_based_on_and_how_detectors_work() -> None:
-    thresholds = detectors.Thresholds(d1_min_calls=7)
-    report = detectors.audit(calls(3), thresholds=thresholds, prices=detectors.PriceBook())
-    assert report.thresholds.d1_min_calls == 7
-    assert report.prices.source == "genai-prices"
-    # The report says how each detector works.
-    methods = detectors.audit([]).methods
-    assert [one.detector[:2] for one in methods] == ["d1", "d2", "d3", "d4", "d5", "d6"]
-    assert methods[0].title == "Oversized model"
-    assert all(one.costs_you and one.sources for one in methods)
 
 
 def test_the_steps_of_the_detectors_add_up() -> None:
@@ -269,14 +263,10 @@ def test_a_document_of_an_earlier_version_is_still_read() -> None:
     ):
         del document[added]
     del document["findings"][0]["formula"]
+    # Thresholds that are new have their defaults, and former ones are not read.
+    del document["thresholds"]["d2_level_characters"]
+    document["thresholds"]["d2_prefix_tokens"] = 1_024
     report = Report.from_json(msgspec.json.encode(document))
     assert report.findings[0].formula == ""
     assert report.methods == ()
-
-
-def test_a_document_with_thresholds_of_an_earlier_release_is_read() -> None:
-    document = msgspec.json.decode(detectors.audit(HOURLY).to_json())
-    del document["thresholds"]["d2_level_characters"]
-    document["thresholds"]["d2_prefix_tokens"] = 1_024
-    read = Report.from_json(msgspec.json.encode(document))
-    assert read.thresholds.d2_level_characters == detectors.Thresholds().d2_level_characters
+    assert report.thresholds.d2_level_characters == detectors.Thresholds().d2_level_characters
