@@ -56,30 +56,30 @@ def test_a_source_that_says_more_is_a_warning_with_the_models() -> None:
     assert document["models"][0]["spend_usd"] == 0.0325
 
 
-@pytest.mark.parametrize("times", [0.985, 1, 1.015])
-def test_two_percent_are_no_warning(times: float) -> None:
-    report = detectors.audit(calls(**{model: usd * times for model, usd in COSTS.items()}))
-    assert said(report) == []
-    assert report.data_quality is not None
-    assert report.data_quality.reported_costs
-
-
-def test_models_that_differ_from_reported_costs_are_named() -> None:
+def test_models_that_differ_from_reported_costs_by_more_than_two_percent_are_named() -> None:
+    near = [{model: usd * times for model, usd in COSTS.items()} for times in (0.985, 1, 1.015)]
     changed = {"openai/gpt-5.4": 0.200, "google/gemini-2.5-flash": 0.0975}
-    [text] = said(detectors.audit(calls(**changed)))
+    logs = [*near, changed, {"openai/gpt-5.4": 0}, COSTS, dict.fromkeys(COSTS)]
+    *reports, differ, free, priced, without = detectors.audit_many(
+        [detectors.read(calls(**reported)) for reported in logs]
+    )
+    for report in reports:
+        assert said(report) == []
+        assert report.data_quality is not None
+        assert report.data_quality.reported_costs
+    [text] = said(differ)
     assert "(No change)" in text
     assert "google/gemini-2.5-flash lacks 66.7%" in text
     assert "openai/gpt-5.4 has 32.5% more" in text
     # A free model that costs something is named.
-    [text] = said(detectors.audit(calls(**{"openai/gpt-5.4": 0})))
+    [text] = said(free)
     assert text == (
         "OpenRouter says $0.00 where counts and prices give $0.27: openai/gpt-5.4 has $0.27 more."
     )
     # Dollars are the same with and without a reported cost.
-    with_cost, without = calls(**COSTS), calls(**dict.fromkeys(COSTS))
-    reports = [json.loads(detectors.audit(rows).to_json()) for rows in (with_cost, without)]
-    assert reports[0]["data_quality"].pop("reported_costs")
-    assert reports[0] == reports[1]
+    document = json.loads(priced.to_json())
+    assert document["data_quality"].pop("reported_costs")
+    assert document == json.loads(without.to_json())
 
 
 @pytest.mark.parametrize("library", sampled(LOCAL_INPUTS, 2))
