@@ -100,7 +100,7 @@ def test_a_malformed_dsn_is_one_warning_without_the_key(
 
 
 @each_case("dsn", DSNS["remote"])
-def test_http_to_another_machine_is_refused_with_one_warning_unless_it_is_allowed(
+def test_http_to_another_machine_is_refused_with_one_warning(
     dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.clear()
@@ -112,15 +112,19 @@ def test_http_to_another_machine_is_refused_with_one_warning_unless_it_is_allowe
     assert warning.levelno == logging.WARNING
     assert "allow_http=True" in warning.message
     assert KEY not in caplog.text
-    caplog.clear()
-    with capturing(dsn, allow_http=True):
-        assert capture.active is not None
-    assert not caplog.records
 
 
-@each_case("dsn", DSNS["local"])
-def test_http_is_accepted_on_this_machine(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
-    with capturing(dsn):
+@each_case(
+    ("dsn", "options"),
+    [
+        *((dsn, {}) for dsn in DSNS["local"]),
+        *((dsn, {"allow_http": True}) for dsn in DSNS["remote"]),
+    ],
+)
+def test_http_is_accepted_on_this_machine_or_if_it_is_allowed(
+    dsn: str, options: dict[str, bool], caplog: pytest.LogCaptureFixture
+) -> None:
+    with capturing(dsn, **options):
         assert capture.active is not None
     assert not caplog.records
 

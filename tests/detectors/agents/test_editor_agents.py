@@ -291,17 +291,7 @@ def test_an_old_input_of_roo_code_of_which_nothing_says_whether_it_has_the_cache
 
 
 LATE: Final = 1_775_000_000_000
-
-
-Counts = tuple[int, int, int]
-INPUTS: Final[list[tuple[str, int, Counts, Counts]]] = data_of(__file__)["inputs"]
-UNSURE_INPUTS: Final[list[tuple[str, int, Counts, int]]] = [
-    ("fork-of-cline gpt-5", LATE, (10_000, 8_000, 0), 10_000),  # a handler that we don't know
-    ("oca gpt-5", LATE, (10_000, 8_000, 0), 10_000),  # its two ways of counting look alike
-    ("litellm claude-sonnet-4-6", LATE, (500, 8_000, 1_500), 10_000),  # an old proxy
-    ("openrouter gpt-5", 1_751_000_000_000, (10_000, 8_000, 0), 18_000),  # just changed
-    ("openai-native gpt-5.1", 1_765_000_000_000, (10_000, 640, 0), 10_640),  # reasoning?
-]
+INPUTS, UNSURE_INPUTS = data_of(__file__).values()
 
 
 def test_the_input_of_each_of_clines_providers_has_the_cache_once(tmp_path: Path) -> None:

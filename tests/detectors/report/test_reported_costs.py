@@ -59,7 +59,8 @@ def test_a_source_that_says_more_is_a_warning_with_the_models() -> None:
 def test_models_that_differ_from_reported_costs_by_more_than_two_percent_are_named() -> None:
     near = [{model: usd * times for model, usd in COSTS.items()} for times in (0.985, 1, 1.015)]
     changed = {"openai/gpt-5.4": 0.200, "google/gemini-2.5-flash": 0.0975}
-    logs = [*near, changed, {"openai/gpt-5.4": 0}, COSTS, dict.fromkeys(COSTS)]
+    free_of_charge = {"openai/gpt-5.4": 0}
+    logs: list[dict[str, Any]] = [*near, changed, free_of_charge, COSTS, dict.fromkeys(COSTS)]
     *reports, differ, free, priced, without = detectors.audit_many(
         [detectors.read(calls(**reported)) for reported in logs]
     )
