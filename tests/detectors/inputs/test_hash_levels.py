@@ -6,8 +6,10 @@ from itertools import count, cycle, islice
 import polars as pl
 import pytest
 
+from detectors.engine import levels as level_numbers
 from detectors.engine.levels import LEVEL_COLUMNS, number_lists, number_texts
 from detectors.formats.columns import HASHES
+from tests.cases import each_case
 
 FIRST, LAST, NEXT_TO_LAST = "0" * 16, "f" * 16, "f" * 15 + "e"
 
@@ -29,7 +31,7 @@ def test_numbers_are_in_order_of_hashes_and_of_lists_and_texts_alike() -> None:
     assert number_texts(pl.DataFrame({HASHES: texts})).equals(numbered.drop(HASHES))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "levels",
     [
         [FIRST, None],
@@ -45,12 +47,15 @@ def test_a_list_with_anything_else_is_invalid(levels: list[str | None]) -> None:
     assert _lists([LAST], levels, [FIRST])[HASHES].to_list() == [True, False, True]
 
 
-@pytest.mark.parametrize("sizes", [(3,), (0, 1, 2, 13), (1, None, 14)])
-def test_numbers_of_many_lists_are_those_of_their_texts(sizes: tuple[int | None, ...]) -> None:
+@each_case("sizes", [(3,), (0, 1, 2, 13), (1, None, 14)])
+def test_numbers_of_many_lists_are_those_of_their_texts(
+    sizes: tuple[int | None, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(level_numbers, "_ROWS", 1_000)
     digits = (f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}" for number in count())
     rows = [
         None if size is None else [*islice(digits, size)]
-        for size in islice(cycle(sizes), 50_003)  # more than are read at a time
+        for size in islice(cycle(sizes), 2_003)  # more than are read at a time
     ]
     rows[1] = ["a" * 15 + "!"]
     numbered = _lists(*rows)
