@@ -12,6 +12,7 @@ from detectors.engine import Calls, collect
 from detectors.rules.columns import answer_tokens
 
 MOST_BINS: Final = 64  # the bits of a count
+_MORE_THAN_PROMPTS: Final = 2**40
 
 
 def bin_of(calls: Calls) -> pl.Expr:
@@ -31,8 +32,13 @@ def exponent_of(number: pl.Expr) -> pl.Expr:
 
 def count_lengths(calls: Calls) -> Calls:
     """Count the calls of each bin by the length of their prompt."""
-    binned = calls.select(bin_of(calls).alias("bin"), "prompt_tokens")
-    return binned.group_by("bin", "prompt_tokens").agg(pl.len().cast(pl.Int64).alias("calls"))
+    # Grouping by one number takes three quarters of the time of two.
+    both = (bin_of(calls).cast(pl.Int64) * _MORE_THAN_PROMPTS + pl.col("prompt_tokens")).alias(
+        "both"
+    )
+    counted = calls.select(both).group_by("both").agg(pl.len().cast(pl.Int64).alias("calls"))
+    prompts = (pl.col("both") % _MORE_THAN_PROMPTS).alias("prompt_tokens")
+    return counted.select((pl.col("both") // _MORE_THAN_PROMPTS).alias("bin"), prompts, "calls")
 
 
 def list_routes(calls: Calls, groups: pl.DataFrame, most: int) -> Calls:
