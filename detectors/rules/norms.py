@@ -20,7 +20,8 @@ def bin_of(calls: Calls) -> pl.Expr:
 
     Calls of different logs are never compared. An empty answer is in the bin of one token.
     """
-    zeros = answer_tokens(calls).clip(lower_bound=1).bitwise_leading_zeros().cast(pl.Int32)
+    tokens = pl.max_horizontal(answer_tokens(calls), 1)
+    zeros = tokens.bitwise_leading_zeros().cast(pl.Int32)
     log = pl.col("log").cast(pl.Int64) if "log" in calls.collect_schema().names() else pl.lit(0)
     return log * MOST_BINS + (MOST_BINS - 1 - zeros)
 
