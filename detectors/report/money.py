@@ -26,10 +26,13 @@ def sum_usd(
 def collect_usd(
     calls: Calls, *names: str, by: Sequence[str] = (), others: Sequence[pl.Expr] = ()
 ) -> pl.DataFrame:
-    """Return the sums of `sum_usd`, in two thirds of the time if no call has over nine dollars."""
+    """Return the sums of `sum_usd`.
+
+    Where no call has over nine dollars, 64 bits hold its units, which takes two thirds of the time.
+    """
     try:
         return collect(_sum(calls, names, by, others, pl.Int64))
-    except pl.exceptions.InvalidOperationError:  # too many units for 64 bits
+    except pl.exceptions.InvalidOperationError:
         return collect(sum_usd(calls, *names, by=by, others=others))
 
 

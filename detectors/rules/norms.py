@@ -12,7 +12,7 @@ from detectors.engine import Calls, collect
 from detectors.rules.columns import answer_tokens
 
 MOST_BINS: Final = 64  # the bits of a count
-_MORE_THAN_PROMPTS: Final = 2**40
+_MORE_THAN_PROMPTS: Final = 2**40  # the most tokens of a count are 10**12
 
 
 def bin_of(calls: Calls) -> pl.Expr:
@@ -34,12 +34,11 @@ def exponent_of(number: pl.Expr) -> pl.Expr:
 def count_lengths(calls: Calls) -> Calls:
     """Count the calls of each bin by the length of their prompt."""
     # Grouping by one number takes three quarters of the time of two.
-    both = (bin_of(calls).cast(pl.Int64) * _MORE_THAN_PROMPTS + pl.col("prompt_tokens")).alias(
-        "both"
-    )
-    counted = calls.select(both).group_by("both").agg(pl.len().cast(pl.Int64).alias("calls"))
-    prompts = (pl.col("both") % _MORE_THAN_PROMPTS).alias("prompt_tokens")
-    return counted.select((pl.col("both") // _MORE_THAN_PROMPTS).alias("bin"), prompts, "calls")
+    bins, both = bin_of(calls).cast(pl.Int64), pl.col("both")
+    numbers = (bins * _MORE_THAN_PROMPTS + pl.col("prompt_tokens")).alias("both")
+    counted = calls.select(numbers).group_by("both").agg(pl.len().cast(pl.Int64).alias("calls"))
+    prompts = (both % _MORE_THAN_PROMPTS).alias("prompt_tokens")
+    return counted.select((both // _MORE_THAN_PROMPTS).alias("bin"), prompts, "calls")
 
 
 def list_routes(calls: Calls, groups: pl.DataFrame, most: int) -> Calls:
