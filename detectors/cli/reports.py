@@ -27,6 +27,7 @@ STANDARD_INPUT: Final = Path("-")
 # Freed memory stays for a second: ten, as elsewhere and for Parquet, which has many calls per byte,
 # take 30 MB more for 1,000,000 lines.
 _MEMORY: Final = "narenas:1,dirty_decay_ms:1000,muzzy_decay_ms:0"
+_USED_LATER: Final = ("detectors.report", "detectors.cli.terminal")
 SCRUB_HINT: Final = "For example: tallystick scrub {file} --out usage.jsonl"
 
 
@@ -56,7 +57,7 @@ def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" 
 
         source = sys.stdin.buffer if is_input else file
         # Import what audits and prints while a long log is read: a short one is read too soon.
-        meanwhile = () if size < LONG_FILE_BYTES else ("detectors.report", "detectors.cli.terminal")
+        meanwhile = () if size < LONG_FILE_BYTES else _USED_LATER
         with long_progress("Auditing", size) as progress, imported_meanwhile(*meanwhile):
             read = [place(source, mapping=mapping, progress=progress)]
         # Popped, so that nothing here keeps the calls: the audit frees them when it can. Prices of
@@ -112,12 +113,15 @@ def audit_files(
 def _audit_tables(files: Sequence[Path], prices: Path | None) -> "Report":
     """Audit Parquet files as one log: their columns must be those of a usage record."""
     os.environ.setdefault("_RJEM_MALLOC_CONF", detectors.MEMORY)
+    from detectors.frames import place
     from detectors.frames.inputs import scan_files
 
-    book = read_prices(prices) if prices else find_update()
+    book = read_prices(prices) if prices else None
     files = list(dict.fromkeys(file.resolve() for file in files))  # each once
     try:
-        return detectors.audit(scan_files([str(file) for file in files]), prices=book)
+        with imported_meanwhile(*_USED_LATER):
+            read = [place(scan_files([str(file) for file in files]))]
+        return detectors.audit(read.pop(), prices=book or find_update())
     except DetectorError as error:
         others = f" and {counted(len(files) - 1, 'other file')}" if len(files) > 1 else ""
         raise BadInputError(f"{shown(files[0])}{others}: {error}") from error

@@ -52,9 +52,8 @@ def find_distinct(labels: pl.Series) -> pl.Series:
     codes = labels.to_physical().drop_nulls()
     if codes.is_empty() or (most := cast("int", codes.max())) > len(codes):
         return labels.unique().drop_nulls()
-    rows = pl.int_range(len(labels), dtype=pl.UInt32, eager=True).filter(labels.is_not_null())
-    none = pl.repeat(None, most + 1, dtype=pl.UInt32, eager=True)
-    return labels.gather(none.scatter(codes, rows).drop_nulls())
+    is_used = pl.repeat(False, most + 1, dtype=pl.Boolean, eager=True).scatter(codes, True)
+    return is_used.arg_true().cast(codes.dtype).cat.to(labels.dtype)
 
 
 def with_texts(frame: pl.DataFrame) -> pl.DataFrame:

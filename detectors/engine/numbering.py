@@ -107,7 +107,7 @@ def _order_times(
 def _gather(frame: pl.DataFrame, names: Sequence[str], rows: pl.Series) -> Iterator[pl.Series]:
     # Not by `select`, which copies a frame whose columns have parts of different lengths. A column
     # in many parts takes twice as long to gather.
-    return (frame[name].rechunk().gather(rows) for name in names)
+    return (frame[name].rechunk()[rows] for name in names)
 
 
 def _equals_before(columns: Iterable[pl.Series]) -> pl.Series:
@@ -130,7 +130,7 @@ class Numbered(msgspec.Struct, frozen=True):
     def read(self, numbers: pl.Series | None = None) -> pl.LazyFrame:
         rows = self.frame.lazy()
         if numbers is not None:
-            rows = rows.select(pl.all().gather(numbers))
+            rows = self.frame[numbers].lazy()
         return rows.with_columns(self.columns)
 
 
@@ -159,7 +159,7 @@ def number_rows(
             if low == high and not column.has_nulls():  # as many counts are
                 return column[:1].cast(kind).new_from_index(0, len(column))
         # Whole, because a column in many parts takes two or three times as long to gather.
-        return column.cast(kind).rechunk().gather(rows)
+        return column.cast(kind).rechunk()[rows]
 
     # A few columns at a time, freed once copied: all at once would take twice the memory.
     with ThreadPoolExecutor(_COPIED_COLUMNS) as pool:

@@ -30,7 +30,8 @@ def input_usd(prefix: str, optional: Optional) -> pl.Expr:
     own_written = (
         pl.when(fits).then(written * pl.col(prefix + "has_cache_write")).otherwise(written)
     )
-    uncached = (pl.col("prompt_tokens") - own_read - own_written).clip(lower_bound=0)
+    # Not by `clip`, which takes three times as long.
+    uncached = pl.max_horizontal(pl.col("prompt_tokens") - own_read - own_written, 0)
     total = (
         uncached * pl.col(prefix + "input")
         + own_read * pl.col(prefix + "cache_read")

@@ -138,7 +138,7 @@ class Cells(msgspec.Struct, frozen=True):
         known = numbered.collect_schema().names()
         rates = self.table.select(CELL, *_rate_names(self.optional, [""]))
         prompt = pl.col("prompt_tokens")
-        per_token = pl.when(prompt > 0).then(pl.col("prompt_usd") / prompt.clip(lower_bound=1))
+        per_token = pl.when(prompt > 0).then(pl.col("prompt_usd") / prompt)
         return (
             attach(numbered, rates, CELL)
             .with_columns(input_usd("", self.optional).alias("prompt_usd"))

@@ -11,7 +11,7 @@ from detectors.engine import Calls, Row, collect, fetch, join_numbered
 from detectors.prices.calls import COUNTS, ArrangedCalls
 from detectors.report.counting.projection import iso_time
 from detectors.report.impacts import Impact
-from detectors.report.money import rounded, sum_usd, usd
+from detectors.report.money import collect_usd, rounded, usd
 from detectors.rules import DETECTORS
 from detectors.rules.detector import BASIS
 
@@ -99,7 +99,7 @@ def collect_details(
             **{name: int(row[name]) for name in counts},
             "cost_usd": usd(row, "cost_usd"),
         }
-        for row in fetch(sum_usd(own, "cost_usd", by=["finding"], others=others))
+        for row in collect_usd(own, "cost_usd", by=["finding"], others=others).iter_rows(named=True)
     }
     details = {
         index: Detail(evidence[number], summaries[number]) for number, index in enumerate(in_order)

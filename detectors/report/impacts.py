@@ -10,7 +10,7 @@ import polars as pl
 
 from detectors.engine import Calls, Row
 from detectors.report.counting.projection import DAY_US
-from detectors.report.money import add_usd, rounded, sum_usd, usd
+from detectors.report.money import add_usd, collect_usd, rounded, usd
 from detectors.rules import DETECTORS
 from detectors.rules.detector import INFORMATIONAL, Detector, Kind
 
@@ -106,7 +106,7 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
         return self.kind.name, self.group.route, self.group.provider, self.group.model
 
 
-def sum_flagged(flagged: Calls) -> Calls:
+def sum_flagged(flagged: Calls) -> pl.DataFrame:
     """Count the flagged calls and sum their dollars by finding and day, in and out of the window.
 
     Impacts are added up from these sums, and so is what each finding cost by day.
@@ -114,7 +114,7 @@ def sum_flagged(flagged: Calls) -> Calls:
     at = pl.col("at_us")
     others = [pl.len().alias("calls"), at.min().alias("first_us"), at.max().alias("last_us")]
     by_day = flagged.select(*_KEY, (at // DAY_US).alias("day"), "at_us", *_DOLLARS)
-    return sum_usd(by_day, *_DOLLARS, by=[*_KEY, "day"], others=others)
+    return collect_usd(by_day, *_DOLLARS, by=[*_KEY, "day"], others=others)
 
 
 def add_days(by_day: Calls) -> Calls:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from detectors.engine import Calls
+from detectors.engine import Calls, collect
 
 UNITS_PER_USD: Final = 10**18
 _NANO_USD: Final = Decimal("1e-9")
@@ -20,15 +20,33 @@ def sum_usd(
     calls: Calls, *names: str, by: Sequence[str] = (), others: Iterable[pl.Expr] = ()
 ) -> Calls:
     """Sum columns of dollars by these keys, beside other aggregates; `usd` reads the sums."""
-    wholes = [_units(name).floor().alias(_whole(name)) for name in names]
-    # The difference is exact, and so is the sum: units with a fraction are below 2 ** 53.
-    rounded_up = [
-        (pl.col(_whole(name)) + (_units(name) - pl.col(_whole(name)) >= 0.5).cast(pl.Float64))
-        .cast(pl.Int128)
-        .alias(_whole(name))
+    return _sum(calls, names, by, others, pl.Int128)
+
+
+def collect_usd(
+    calls: Calls, *names: str, by: Sequence[str] = (), others: Sequence[pl.Expr] = ()
+) -> pl.DataFrame:
+    """Return the sums of `sum_usd`.
+
+    Where no call has over nine dollars, 64 bits hold its units, which takes two thirds of the time.
+    """
+    try:
+        return collect(_sum(calls, names, by, others, pl.Int64))
+    except pl.exceptions.InvalidOperationError:
+        return collect(sum_usd(calls, *names, by=by, others=others))
+
+
+def _sum(
+    calls: Calls,
+    names: Sequence[str],
+    by: Sequence[str],
+    others: Iterable[pl.Expr],
+    kind: type[pl.Int64 | pl.Int128],
+) -> Calls:
+    units = calls.with_columns(
+        (pl.col(name) * float(UNITS_PER_USD)).round().cast(kind).cast(pl.Int128).alias(_whole(name))
         for name in names
-    ]
-    units = calls.with_columns(wholes).with_columns(rounded_up)
+    )
     aggregates = [*others, *(pl.col(_whole(name)).sum() for name in names)]
     return units.group_by(by).agg(aggregates) if by else units.select(aggregates)
 
@@ -36,10 +54,6 @@ def sum_usd(
 def add_usd(sums: Calls, *names: str, by: Sequence[str], others: Iterable[pl.Expr] = ()) -> Calls:
     """Add up the sums of columns that `sum_usd` returned, as `sum_usd` does."""
     return sums.group_by(by).agg(*others, *(pl.col(_whole(name)).sum() for name in names))
-
-
-def _units(name: str) -> pl.Expr:
-    return pl.col(name) * float(UNITS_PER_USD)
 
 
 def usd(row: Mapping[str, Any], name: str) -> Decimal:

@@ -51,7 +51,7 @@ from detectors.report.impacts import (
     measure,
     sum_flagged,
 )
-from detectors.report.money import sum_usd, usd
+from detectors.report.money import collect_usd, usd
 from detectors.report.plan_usage import count_plan_usage
 from detectors.report.result.calls import FlaggedFrames
 from detectors.report.selection import Selection
@@ -169,7 +169,7 @@ def audit_part(
     spent = spend.sum_days(calls)
     groups = spend.find_groups(spent, labels)
     frames = find(arranged, facts.rules)
-    by_day = collect(sum_flagged(pl.concat(frames.found)))
+    by_day = sum_flagged(pl.concat(frames.found))
     factors = [each.factor for each in facts.projections]
     impacts = measure(fetch(add_days(by_day.lazy())), groups, factors)
     selections = [
@@ -242,7 +242,8 @@ def _sum_savings(
     keys = [name for name in ("log",) if name in labels.columns]
     if keys:
         combined = combined.join(frames.calls.read().select("number", *keys), on="number")
-    for row in fetch(sum_usd(combined.select(*keys, *names), *names, by=keys)):
+    sums = collect_usd(combined.select(*keys, *names), *names, by=keys)
+    for row in sums.iter_rows(named=True):
         saved[row.get("log", 0)] |= {name: usd(row, column) for name, column in columns.items()}
     return saved
 

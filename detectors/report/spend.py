@@ -24,7 +24,7 @@ from detectors.engine import Calls, Row, collect, fetch
 from detectors.prices.book import PriceBook
 from detectors.report.counting.projection import DAY_US, EPOCH
 from detectors.report.impacts import Group
-from detectors.report.money import add_usd, rounded, sum_usd, usd
+from detectors.report.money import add_usd, collect_usd, rounded, usd
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 Line = TypeVar("Line", SpendByModel, SpendByRoute, UnpricedModel)
@@ -70,7 +70,7 @@ def sum_days(calls: Calls) -> pl.DataFrame:
         pl.col("tokens").sum(),
         pl.col("at_us").max().alias("last_us"),
     ]
-    return collect(sum_usd(spent, "cost_usd", by=[*_KEY, "day"], others=others))
+    return collect_usd(spent, "cost_usd", by=[*_KEY, "day"], others=others)
 
 
 def find_groups(spent: pl.DataFrame, labels: pl.DataFrame) -> dict[int, Group]:

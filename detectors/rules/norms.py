@@ -12,6 +12,7 @@ from detectors.engine import Calls, collect
 from detectors.rules.columns import answer_tokens
 
 MOST_BINS: Final = 64  # the bits of a count
+_MORE_THAN_PROMPTS: Final = 2**40  # the most tokens of a count are 10**12
 
 
 def bin_of(calls: Calls) -> pl.Expr:
@@ -19,9 +20,10 @@ def bin_of(calls: Calls) -> pl.Expr:
 
     Calls of different logs are never compared. An empty answer is in the bin of one token.
     """
-    zeros = answer_tokens(calls).clip(lower_bound=1).bitwise_leading_zeros().cast(pl.Int32)
-    log = pl.col("log").cast(pl.Int64) if "log" in calls.collect_schema().names() else pl.lit(0)
-    return log * MOST_BINS + (MOST_BINS - 1 - zeros)
+    tokens = pl.max_horizontal(answer_tokens(calls), 1)
+    zeros = tokens.bitwise_leading_zeros().cast(pl.Int32)
+    log = pl.col("log") if "log" in calls.collect_schema().names() else pl.lit(0)
+    return log.cast(pl.Int64) * MOST_BINS + (MOST_BINS - 1 - zeros)
 
 
 def exponent_of(number: pl.Expr) -> pl.Expr:
@@ -31,8 +33,12 @@ def exponent_of(number: pl.Expr) -> pl.Expr:
 
 def count_lengths(calls: Calls) -> Calls:
     """Count the calls of each bin by the length of their prompt."""
-    binned = calls.select(bin_of(calls).alias("bin"), "prompt_tokens")
-    return binned.group_by("bin", "prompt_tokens").agg(pl.len().cast(pl.Int64).alias("calls"))
+    # Grouping by one number takes three quarters of the time of two.
+    both = pl.col("both")
+    numbers = (bin_of(calls) * _MORE_THAN_PROMPTS + pl.col("prompt_tokens")).alias("both")
+    counted = calls.select(numbers).group_by("both").agg(pl.len().cast(pl.Int64).alias("calls"))
+    prompts = (both % _MORE_THAN_PROMPTS).alias("prompt_tokens")
+    return counted.select((both // _MORE_THAN_PROMPTS).alias("bin"), prompts, "calls")
 
 
 def list_routes(calls: Calls, groups: pl.DataFrame, most: int) -> Calls:

@@ -11,6 +11,7 @@ import polars as pl
 
 from detectors.engine import Calls, Row, collect_all
 from detectors.engine.levels import LEVEL_COLUMNS
+from detectors.engine.lookup import gather
 from detectors.formats.columns import ASSUMED, HASHES, UNKNOWN, UNKNOWN_LARGEST
 from detectors.report.counting.projection import DAY_US
 
@@ -32,6 +33,7 @@ TOKENS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_w
 _DAY: Final = ("log", "day")
 _WORD: Final = 64  # seconds, one bit each
 _WORDS_OF_DAY: Final = 86_400 // _WORD
+_BITS: Final = pl.Series("bits", [1 << place for place in range(_WORD)], pl.UInt64)
 _SECOND_US: Final = 1_000_000
 
 
@@ -104,8 +106,8 @@ def count_calls(calls: Calls, keys: Sequence[str] = ()) -> Queries:
     names = calls.collect_schema().names()
     # Each second with a call is marked as a bit: parts may have calls in the same second.
     second = pl.col("at_us") // _SECOND_US
-    bit = pl.lit(2, pl.UInt64).pow((second % _WORD).cast(pl.UInt32))
-    marked = calls.select(*keys, (second // _WORD).alias("word"), bit.alias("bits"))
+    placed = calls.select(*keys, (second // _WORD).alias("word"), (second % _WORD).alias("place"))
+    marked = placed.with_columns(gather(_BITS, "place"))
     seconds = marked.group_by(*keys, "word").agg(pl.col("bits").bitwise_or())
     tables = {DAYS: _count_days(calls, names, keys), SECONDS: seconds}
     tokens = (pl.col("prompt_tokens") + pl.col("completion_tokens")).alias("tokens")

@@ -5,7 +5,7 @@ from decimal import Decimal
 import polars as pl
 
 from detectors.engine.numbering import number_rows
-from detectors.report.money import UNITS_PER_USD, rounded, sum_usd, usd
+from detectors.report.money import UNITS_PER_USD, collect_usd, rounded, sum_usd, usd
 from tests.cases import each_case
 
 ORDER = ["group", "at_us", "request_id", "prompt_tokens"]
@@ -35,12 +35,14 @@ def test_ties_in_time_are_broken_by_the_other_columns() -> None:
 
 @each_case(
     "amount",
-    ["0", "1e-18", "-1e-18", "5.5e-18", "1234567890.5", "-0.25", "1e9", "3.3e-7"],
+    ["0", "1e-18", "-1e-18", "5.5e-18", "1234567890.5", "-0.25", "1e9", "3.3e-7", "9.3", "-9.3"],
 )
 def test_dollars_are_summed_to_the_last_unit(amount: str) -> None:
     calls = pl.LazyFrame({"cost_usd": [float(amount)] * 1_000})
-    (row,) = sum_usd(calls, "cost_usd").collect().rows(named=True)
-    assert usd(row, "cost_usd") * UNITS_PER_USD == 1_000 * round(float(amount) * UNITS_PER_USD)
+    expected = 1_000 * round(float(amount) * UNITS_PER_USD)
+    for sums in (sum_usd(calls, "cost_usd").collect(), collect_usd(calls, "cost_usd")):
+        (row,) = sums.rows(named=True)
+        assert usd(row, "cost_usd") * UNITS_PER_USD == expected
 
 
 def test_dollars_are_rounded_to_nine_decimals_without_a_negative_zero() -> None:
