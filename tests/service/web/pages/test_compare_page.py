@@ -24,11 +24,6 @@ from tests.service.web.pages.scenes import add_run
 MONTHS = "before_from=2026-02-01&before_to=2026-02-28&from=2026-03-01&to=2026-03-28"
 
 
-@pytest.fixture
-def account_id(ada: Browser) -> str:
-    return ada.account_id
-
-
 def _rows(page: str, name: str) -> list[list[str]]:
     table = page[page.index(f'id="{name}"') :]
     body = table[table.index("<tbody>") : table.index("</tbody>")]
@@ -44,7 +39,7 @@ def test_a_new_account_has_nothing_to_compare(ada: Browser) -> None:
 
 
 def test_periods_are_compared_by_route_and_model_largest_change_first(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
     february = date(2026, 2, 1)
     lines = [
@@ -52,7 +47,7 @@ def test_periods_are_compared_by_route_and_model_largest_change_first(
         *(spend_line(FIRST, "15"), spend_line(FIRST, "30", route="search")),
         spend_line(FIRST, "2", route=""),
     ]
-    add_spend(db_session, account_id, *lines)
+    add_spend(db_session, ada.account_id, *lines)
     page = ada.get(f"/compare?{MONTHS}")
     assert _rows(page, "routes") == [
         ["search", "$50.00", "$30.00", "−$20.00", "−40.0%"],
@@ -68,10 +63,10 @@ def test_periods_are_compared_by_route_and_model_largest_change_first(
 
 
 def test_a_change_is_the_difference_of_the_amounts_beside_it(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
     before = spend_line(date(2026, 2, 1), "80.786")
-    add_spend(db_session, account_id, before, spend_line(FIRST, "94.634"))
+    add_spend(db_session, ada.account_id, before, spend_line(FIRST, "94.634"))
     page = ada.get(f"/compare?{MONTHS}")
     assert _rows(page, "routes") == [["chat", "$80.79", "$94.63", "+$13.84", "+17.1%"]]
     assert "+$13.84" in page[page.index("<dt>Change") : page.index("<dt>Findings")]
@@ -79,9 +74,9 @@ def test_a_change_is_the_difference_of_the_amounts_beside_it(
 
 
 def test_periods_of_different_length_are_compared_per_day(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_spend(db_session, account_id, spend_line(FIRST - timedelta(days=1), "28"), spend_line())
+    add_spend(db_session, ada.account_id, spend_line(FIRST - timedelta(days=1), "28"), spend_line())
     page = ada.get(f"/compare?{MONTHS.replace('03-28', '03-07')}")
     assert "Spend by route per day" in page
     assert "Changes are per day, because the first covers 28 days and the second 7 days." in page
@@ -89,9 +84,9 @@ def test_periods_of_different_length_are_compared_per_day(
 
 @pytest.mark.parametrize("days", [7, 90])
 def test_a_preset_compares_the_last_days_with_those_before(
-    ada: Browser, account_id: str, db_session: Session, days: int
+    ada: Browser, db_session: Session, days: int
 ) -> None:
-    add_month(db_session, account_id, today(), days=8)
+    add_month(db_session, ada.account_id, today(), days=8)
     page = ada.get(f"/compare?days={days}")
     title = f"{days} days compared with the {days} days before"
     assert f'<a href="/compare?days={days}" title="{title}" aria-current="true">' in page
@@ -109,14 +104,14 @@ def test_a_preset_compares_the_last_days_with_those_before(
     ],
 )
 def test_what_cannot_be_compared_is_a_problem(
-    ada: Browser, account_id: str, db_session: Session, query: str, problem: str
+    ada: Browser, db_session: Session, query: str, problem: str
 ) -> None:
-    add_month(db_session, account_id, today(), days=2)
+    add_month(db_session, ada.account_id, today(), days=2)
     assert f'role="alert">{problem}' in ada.get(f"/compare?{query}", 422)
 
 
-def test_periods_without_calls_say_so(ada: Browser, account_id: str, db_session: Session) -> None:
-    add_spend(db_session, account_id, spend_line(FIRST))
+def test_periods_without_calls_say_so(ada: Browser, db_session: Session) -> None:
+    add_spend(db_session, ada.account_id, spend_line(FIRST))
     assert "No calls in these periods" in ada.get("/compare?days=7")
 
 
@@ -136,17 +131,17 @@ def _add_audit(
 
 
 def test_audits_are_compared_by_utc_and_periods_by_the_time_zone(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
     now = utc_now()
     before, after = (
-        _add_audit(db_session, account_id, "40", now - timedelta(days=back)) for back in (1, 0)
+        _add_audit(db_session, ada.account_id, "40", now - timedelta(days=back)) for back in (1, 0)
     )
     db_session.execute(update(Account).values(time_zone="Europe/Berlin"))
     db_session.commit()
     page = ada.get(f"/compare?before={before}&after={after}")
     assert " (UTC)</h2>" in page
-    add_spend(db_session, account_id, spend_line(today()))
+    add_spend(db_session, ada.account_id, spend_line(today()))
     db_session.execute(update(CallFile).values(priced_with="1|2|Europe/Berlin"))
     db_session.commit()
     assert " (Berlin time)</h2>" in ada.get("/compare")
@@ -157,26 +152,22 @@ def test_audits_are_compared_by_utc_and_periods_by_the_time_zone(
         assert f"<legend>{entered}</legend>" in page
 
 
-def test_an_audit_is_compared_with_the_one_before_it(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
+def test_an_audit_is_compared_with_the_one_before_it(ada: Browser, db_session: Session) -> None:
     now = utc_now()
-    before = _add_audit(db_session, account_id, "40", now - timedelta(days=1))
-    after = _add_audit(db_session, account_id, "50", now)
+    before = _add_audit(db_session, ada.account_id, "40", now - timedelta(days=1))
+    after = _add_audit(db_session, ada.account_id, "50", now)
     page = ada.get(f"/compare?after={after}")
     assert _rows(page, "routes") == [["chat", "$40.00", "$50.00", "+$10.00", "+25.0%"]]
     assert f'<option value="{before}" selected>' in page
     assert f'href="/compare?after={after}"' in ada.get(f"/audits/{after}")
 
 
-def test_what_is_said_of_days_is_said_of_periods_alone(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
+def test_what_is_said_of_days_is_said_of_periods_alone(ada: Browser, db_session: Session) -> None:
     now = utc_now()
-    _add_audit(db_session, account_id, "40", now - timedelta(days=1))
-    after = _add_audit(db_session, account_id, "50", now)
-    add_month(db_session, account_id, today(), days=8)
-    db_session.get_one(Account, account_id).time_zone = "Europe/Berlin"
+    _add_audit(db_session, ada.account_id, "40", now - timedelta(days=1))
+    after = _add_audit(db_session, ada.account_id, "50", now)
+    add_month(db_session, ada.account_id, today(), days=8)
+    db_session.get_one(Account, ada.account_id).time_zone = "Europe/Berlin"
     db_session.commit()
     words = "Days are UTC until your calls are counted again by Berlin time."
     assert words in ada.get("/compare?days=7")
@@ -184,7 +175,7 @@ def test_what_is_said_of_days_is_said_of_periods_alone(
 
 
 def test_two_batches_are_compared_by_their_own_dollars(
-    ada: Browser, account_id: str, sessions: sessionmaker[Session]
+    ada: Browser, sessions: sessionmaker[Session]
 ) -> None:
     before, after = (
         detectors.audit(
@@ -200,7 +191,7 @@ def test_two_batches_are_compared_by_their_own_dollars(
     )
     assert before.audit.projected_spend_usd > 100 * before.audit.total_spend_usd
     ids = [
-        add_run(sessions, account_id, each, source="ingest", created_at=utc_now())
+        add_run(sessions, ada.account_id, each, source="ingest", created_at=utc_now())
         for each in (before, after)
     ]
     amounts = [
@@ -214,10 +205,10 @@ def test_two_batches_are_compared_by_their_own_dollars(
 
 
 def test_findings_of_periods_have_the_words_of_findings_and_lead_to_them(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_spend(db_session, account_id, spend_line(date(2026, 2, 1)), spend_line(FIRST))
-    finding = add_account_finding(db_session, account_id, confidence="CONDITIONAL")
+    add_spend(db_session, ada.account_id, spend_line(date(2026, 2, 1)), spend_line(FIRST))
+    finding = add_account_finding(db_session, ada.account_id, confidence="CONDITIONAL")
     saving = {"account_finding_id": finding.id, "day": FIRST, "calls": 1}
     db_session.execute(insert(FindingSaving), [saving | {"saving_usd": Decimal(7)}])
     db_session.commit()
@@ -233,11 +224,11 @@ def test_findings_of_periods_have_the_words_of_findings_and_lead_to_them(
 
 
 def test_findings_of_audits_lead_to_the_report_that_has_them(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
     now = utc_now()
-    before = _add_audit(db_session, account_id, "40", now - timedelta(days=1))
-    after = _add_audit(db_session, account_id, "40", now, found=1)
+    before = _add_audit(db_session, ada.account_id, "40", now - timedelta(days=1))
+    after = _add_audit(db_session, ada.account_id, "40", now, found=1)
     page = ada.get(f"/compare?before={before}&after={after}")
     assert "Savings after" in page
     paths = re.findall(r'href="(/audits/(\w+)\?finding=[^"]+)"', page)
@@ -247,11 +238,11 @@ def test_findings_of_audits_lead_to_the_report_that_has_them(
 
 
 def test_an_audit_whose_report_was_deleted_is_not_the_one_before(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
     now = utc_now()
-    deleted = _add_audit(db_session, account_id, "40", now - timedelta(days=1))
-    after = _add_audit(db_session, account_id, "50", now)
+    deleted = _add_audit(db_session, ada.account_id, "40", now - timedelta(days=1))
+    after = _add_audit(db_session, ada.account_id, "50", now)
     db_session.query(ReportRow).filter_by(audit_id=deleted).delete()
     db_session.get_one(Audit, deleted).report_deleted_at = now
     db_session.commit()
@@ -262,13 +253,13 @@ def test_an_audit_whose_report_was_deleted_is_not_the_one_before(
 
 @pytest.mark.parametrize(("chosen", "other"), [("after", "before"), ("before", "after")])
 def test_a_single_audit_is_preset_and_the_other_asked_for(
-    ada: Browser, account_id: str, db_session: Session, chosen: str, other: str
+    ada: Browser, db_session: Session, chosen: str, other: str
 ) -> None:
     now = utc_now()
-    first = _add_audit(db_session, account_id, "40", now - timedelta(days=1))
+    first = _add_audit(db_session, ada.account_id, "40", now - timedelta(days=1))
     alone = ada.get(f"/compare?{chosen}={first}")
     assert "Your account has no other audit to compare with yet." in alone
-    _add_audit(db_session, account_id, "50", now)
+    _add_audit(db_session, ada.account_id, "50", now)
     page = ada.get(f"/compare?{chosen}={first}&{other}=")
     assert "Choose the audit to compare with." in page
     forms = dict(re.findall(r'<select id="(\w+)".*?<option value="(\w*)" selected>', page))
@@ -276,26 +267,26 @@ def test_a_single_audit_is_preset_and_the_other_asked_for(
 
 
 def test_a_single_audit_of_another_account_is_not_preset(
-    ada: Browser, eve: Browser, account_id: str, db_session: Session
+    ada: Browser, eve: Browser, db_session: Session
 ) -> None:
-    audit_id = _add_audit(db_session, account_id, "1", utc_now())
+    audit_id = _add_audit(db_session, ada.account_id, "1", utc_now())
     assert "Choose two audits." not in ada.get(f"/compare?after={audit_id}")
     assert audit_id not in eve.get(f"/compare?after={audit_id}", 422)
 
 
 def test_another_accounts_audits_are_not_found(
-    ada: Browser, eve: Browser, account_id: str, db_session: Session
+    ada: Browser, eve: Browser, db_session: Session
 ) -> None:
-    ids = [_add_audit(db_session, account_id, "1", utc_now()) for _ in range(2)]
+    ids = [_add_audit(db_session, ada.account_id, "1", utc_now()) for _ in range(2)]
     eve.get(f"/compare?before={ids[0]}&after={ids[1]}", 404)
     assert "Nothing to compare yet" in eve.get("/compare")
     assert "No change" in ada.get(f"/compare?before={ids[0]}&after={ids[1]}")
 
 
 def test_findings_of_an_accounts_audit_lead_to_their_route_and_model(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    audit_id = _add_audit(db_session, account_id, "1", utc_now())
+    audit_id = _add_audit(db_session, ada.account_id, "1", utc_now())
     for query in ("", "?finding=d1-001"):
         page = ada.get(f"/audits/{audit_id}{query}")
         assert '<a href="/route?route=chat">' in page

@@ -36,11 +36,6 @@ def on_the_twentieth() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def account_id(ada: Browser) -> str:
-    return ada.account_id
-
-
 def _tile(page: str, name: str) -> str:
     """The words of one figure."""
     found = re.search(rf"<dt>{name}</dt>(.*?)</div>", page, re.DOTALL)
@@ -92,10 +87,10 @@ def _add_audit(session: Session, account_id: str, days_ago: int = 0, **more: Any
 
 
 def test_it_leads_with_this_month_and_the_same_days_of_the_last(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    _add_days(db_session, account_id, (LAST_MONTH, MONTH - timedelta(days=1)), "10")
-    _add_days(db_session, account_id, (MONTH, TODAY), "12")
+    _add_days(db_session, ada.account_id, (LAST_MONTH, MONTH - timedelta(days=1)), "10")
+    _add_days(db_session, ada.account_id, (MONTH, TODAY), "12")
     page = ada.get("/dashboard")
     tile = _tile(page, f"Spent in {_month(MONTH)}")
     assert tile.startswith(f"${12 * TODAY.day:,.2f}")
@@ -106,10 +101,8 @@ def test_it_leads_with_this_month_and_the_same_days_of_the_last(
     )
 
 
-def test_without_a_full_last_month_nothing_is_compared(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_spend(db_session, account_id, spend_line(TODAY, "12"))
+def test_without_a_full_last_month_nothing_is_compared(ada: Browser, db_session: Session) -> None:
+    add_spend(db_session, ada.account_id, spend_line(TODAY, "12"))
     page = ada.get("/dashboard")
     spent = _tile(page, f"Spent in {_month(MONTH)}")
     gap = f"No comparison: data starts {short_day(TODAY)}"
@@ -117,10 +110,8 @@ def test_without_a_full_last_month_nothing_is_compared(
     assert _tile(page, f"Forecast for {_month(MONTH)}") == "– After a week of calls"
 
 
-def test_a_range_without_calls_leads_to_the_latest(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_month(db_session, account_id, date(2026, 3, 31))
+def test_a_range_without_calls_leads_to_the_latest(ada: Browser, db_session: Session) -> None:
+    add_month(db_session, ada.account_id, date(2026, 3, 31))
     page = ada.get("/dashboard")
     assert "No calls in this period" in page
     assert '<a href="/dashboard?from=2026-03-02&amp;to=2026-03-31">' in page
@@ -135,20 +126,22 @@ def test_a_range_without_calls_leads_to_the_latest(
     [("10", "As expected"), ("14", "Higher than expected"), ("6", "Lower than expected")],
 )
 def test_it_judges_the_month_by_the_weeks_before(
-    ada: Browser, account_id: str, db_session: Session, cost: str, verdict: str
+    ada: Browser, db_session: Session, cost: str, verdict: str
 ) -> None:
-    _add_days(db_session, account_id, (MONTH - timedelta(days=56), MONTH - timedelta(days=1)), "10")
-    _add_days(db_session, account_id, (MONTH, TODAY), cost)
+    _add_days(
+        db_session, ada.account_id, (MONTH - timedelta(days=56), MONTH - timedelta(days=1)), "10"
+    )
+    _add_days(db_session, ada.account_id, (MONTH, TODAY), cost)
     assert verdict in _tile(ada.get("/dashboard"), f"Spent in {_month(MONTH)}")
 
 
 def test_unusual_days_are_marked_with_their_reason_and_lead_to_their_spend(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, TODAY)
+    add_month(db_session, ada.account_id, TODAY)
     series = [{"scope": "route", "name": "<b>", "spend_usd": 16.85, "expected_usd": 0.8}]
     for day in (TODAY, MONTH - timedelta(days=1)):
-        values = {"account_id": account_id, "day": day, "series": series}
+        values = {"account_id": ada.account_id, "day": day, "series": series}
         db_session.execute(insert(UnusualDay).values(values))
     db_session.commit()
     page = ada.get("/dashboard")
@@ -160,13 +153,11 @@ def test_unusual_days_are_marked_with_their_reason_and_lead_to_their_spend(
     assert "Unusual: " not in ada.get("/dashboard?route=chat")
 
 
-def test_budgets_are_shown_where_they_need_attention(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_month(db_session, account_id, TODAY)
+def test_budgets_are_shown_where_they_need_attention(ada: Browser, db_session: Session) -> None:
+    add_month(db_session, ada.account_id, TODAY)
     assert _tile(ada.get("/dashboard"), "Budget") == "– Set a budget"
     for route, amount in ((None, "1000000"), ("chat", "1"), ("search", "1000000")):
-        save_budget(db_session, account_id, route, Decimal(amount))
+        save_budget(db_session, ada.account_id, route, Decimal(amount))
     db_session.commit()
     answer = _tile(ada.get("/dashboard"), "Budget").replace(" ,", ",")
     assert re.search(r"[0-9,.]+% Over budget \$[0-9.,]+ of \$1.00, chat and 1 more", answer)
@@ -178,12 +169,14 @@ def test_budgets_are_shown_where_they_need_attention(
 
 
 def test_findings_can_be_changed_from_the_dashboard_which_keeps_its_state(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, TODAY)
-    _add_audit(db_session, account_id)
-    most = add_account_finding(db_session, account_id, monthly_usd=Decimal(90))
-    add_account_finding(db_session, account_id, monthly_usd=Decimal(40), confidence="CONDITIONAL")
+    add_month(db_session, ada.account_id, TODAY)
+    _add_audit(db_session, ada.account_id)
+    most = add_account_finding(db_session, ada.account_id, monthly_usd=Decimal(90))
+    add_account_finding(
+        db_session, ada.account_id, monthly_usd=Decimal(40), confidence="CONDITIONAL"
+    )
     page = ada.get("/dashboard?days=90&route=chat")
     first = "Cache the repeated start of chat prompts gpt-5.5 $90 /month, estimated"
     assert first in _first(page)
@@ -196,10 +189,8 @@ def test_findings_can_be_changed_from_the_dashboard_which_keeps_its_state(
     assert "up to $40 /month" in _first(page)
 
 
-def test_a_form_leads_nowhere_but_to_the_dashboard(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_month(db_session, account_id, TODAY)
+def test_a_form_leads_nowhere_but_to_the_dashboard(ada: Browser, db_session: Session) -> None:
+    add_month(db_session, ada.account_id, TODAY)
     state = "https://evil.example/?days=7&next=//evil.example"
     answer = ada.act("/dashboard", "/findings", action="fix", dashboard=state)
     assert answer.headers["Location"].startswith("/dashboard?")
@@ -207,29 +198,27 @@ def test_a_form_leads_nowhere_but_to_the_dashboard(
 
 
 def test_before_the_first_audit_of_the_account_its_imports_have_findings(
-    ada: Browser, account_id: str, db_session: Session, sessions: sessionmaker[Session]
+    ada: Browser, db_session: Session, sessions: sessionmaker[Session]
 ) -> None:
-    add_spend(db_session, account_id, spend_line(TODAY))
-    audit_id = add_run(sessions, account_id)
+    add_spend(db_session, ada.account_id, spend_line(TODAY))
+    audit_id = add_run(sessions, ada.account_id)
     add_finding(sessions, audit_id, 1, 300)
     page = ada.get("/dashboard")
     assert f'href="/audits/{audit_id}?finding=d1-001"' in page
     assert "Oversized model on support-bot , so far" in _first(page)
     assert "Findings of your imports" in page
     assert "$300 in one import" in words_of(page)
-    _add_audit(db_session, account_id)
+    _add_audit(db_session, ada.account_id)
     assert "Findings of your imports" not in ada.get("/dashboard")
 
 
-def test_without_open_findings_there_is_nothing_to_fix(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_month(db_session, account_id, TODAY)
+def test_without_open_findings_there_is_nothing_to_fix(ada: Browser, db_session: Session) -> None:
+    add_month(db_session, ada.account_id, TODAY)
     page = words_of(ada.get("/dashboard"))
     assert "We audit your calls ten minutes after the last ones arrive." in page
     assert "We're looking for savings" in page
     assert "Audit all calls" in page
-    audit_id = _add_audit(db_session, account_id)
+    audit_id = _add_audit(db_session, ada.account_id)
     page = ada.get("/dashboard")
     assert "Nothing: you have no open findings." in words_of(page)
     assert f'href="/audits/{audit_id}"' in page
@@ -240,10 +229,10 @@ def test_without_open_findings_there_is_nothing_to_fix(
 
 
 def test_savings_are_a_range_with_a_part_for_each_confidence(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, TODAY)
-    _add_audit(db_session, account_id)
+    add_month(db_session, ada.account_id, TODAY)
+    _add_audit(db_session, ada.account_id)
     page = ada.get("/dashboard")
     assert "You could save $1,200–1,500 a month" in words_of(page)
     parts = re.findall('<li tabindex="-1"><i class="tone (.*?)</li>', page, re.DOTALL)
@@ -257,30 +246,28 @@ def test_savings_are_a_range_with_a_part_for_each_confidence(
 
 
 def test_savings_are_compared_with_those_of_the_period_before(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, TODAY)
-    _add_audit(db_session, account_id, 40, verified_savings_usd=Decimal(100))
-    _add_audit(db_session, account_id)
+    add_month(db_session, ada.account_id, TODAY)
+    _add_audit(db_session, ada.account_id, 40, verified_savings_usd=Decimal(100))
+    _add_audit(db_session, ada.account_id)
     since = f"{utc_now() - timedelta(days=40):%b %-d, %Y}"
     words = f"Avoidable spend since {since}: verified +100%, estimated unchanged"
     assert words in words_of(ada.get("/dashboard"))
 
 
-def test_parts_without_savings_are_not_shown(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_month(db_session, account_id, TODAY)
+def test_parts_without_savings_are_not_shown(ada: Browser, db_session: Session) -> None:
+    add_month(db_session, ada.account_id, TODAY)
     nothing: dict[str, Any] = dict.fromkeys(
         ("verified_savings_usd", "conditional_savings_high_usd"), Decimal(0)
     )
-    _add_audit(db_session, account_id, **nothing)
+    _add_audit(db_session, ada.account_id, **nothing)
     page = words_of(ada.get("/dashboard"))
     assert "You could save $1,000 a month" in page
     assert "verified Calculated" not in page
     _add_audit(
         db_session,
-        account_id,
+        ada.account_id,
         -1,
         **nothing,
         estimated_savings_usd=Decimal(0),
@@ -290,21 +277,21 @@ def test_parts_without_savings_are_not_shown(
 
 
 def test_figures_that_are_not_projected_are_those_of_the_period(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, TODAY, days=2)
-    _add_audit(db_session, account_id, projection="none")
+    add_month(db_session, ada.account_id, TODAY, days=2)
+    _add_audit(db_session, ada.account_id, projection="none")
     assert "You could save $1,200–1,500 in this period" in words_of(ada.get("/dashboard"))
 
 
 def test_realized_savings_are_those_of_the_month_and_since_the_fixes(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
     """10 calls a day, each of which cost $0.50 too much until the last month ended."""
     first = MONTH - timedelta(days=14)
-    _add_days(db_session, account_id, (first, YESTERDAY), "10")
+    _add_days(db_session, ada.account_id, (first, YESTERDAY), "10")
     fixed_at = datetime(MONTH.year, MONTH.month, 1, tzinfo=UTC) - timedelta(seconds=1)
-    finding = add_account_finding(db_session, account_id, state="fixed", fixed_at=fixed_at)
+    finding = add_account_finding(db_session, ada.account_id, state="fixed", fixed_at=fixed_at)
     days = [first + timedelta(days=at) for at in range(14)]
     row = {"account_finding_id": finding.id, "calls": 10, "saving_usd": Decimal(5)}
     db_session.execute(insert(FindingSaving), [{**row, "day": day} for day in days])
@@ -320,12 +307,12 @@ def test_realized_savings_are_those_of_the_month_and_since_the_fixes(
 
 
 def test_a_route_filters_everything_and_its_row_leads_to_its_page(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, TODAY)
-    _add_audit(db_session, account_id)
-    add_account_finding(db_session, account_id, monthly_usd=Decimal(90))
-    add_account_finding(db_session, account_id, monthly_usd=Decimal(30), route="search")
+    add_month(db_session, ada.account_id, TODAY)
+    _add_audit(db_session, ada.account_id)
+    add_account_finding(db_session, ada.account_id, monthly_usd=Decimal(90))
+    add_account_finding(db_session, ada.account_id, monthly_usd=Decimal(30), route="search")
     page = ada.get("/dashboard?days=7")
     table = page[page.index('id="routes"') :]
     assert '<a href="/route?route=chat&amp;days=7">' in table
@@ -344,11 +331,9 @@ def test_a_route_filters_everything_and_its_row_leads_to_its_page(
     assert "<bdi>search</bdi>" in filtered
 
 
-def test_overlapping_findings_of_a_route_do_not_add_up(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
+def test_overlapping_findings_of_a_route_do_not_add_up(ada: Browser, db_session: Session) -> None:
     routes = ("assistant", "batch", "chat")
-    add_spend(db_session, account_id, *(spend_line(TODAY, "30", route=each) for each in routes))
+    add_spend(db_session, ada.account_id, *(spend_line(TODAY, "30", route=each) for each in routes))
     for route, *found in (
         ("assistant", (14, "ESTIMATED"), (14, "CONDITIONAL"), (11, "VERIFIED")),
         ("batch", (9, "ESTIMATED"), (19, "CONDITIONAL")),
@@ -357,7 +342,7 @@ def test_overlapping_findings_of_a_route_do_not_add_up(
         for at, (usd, confidence) in enumerate(found):
             add_account_finding(
                 db_session,
-                account_id,
+                ada.account_id,
                 route=route,
                 kind=f"kind {at}",
                 monthly_usd=Decimal(usd),
@@ -369,12 +354,10 @@ def test_overlapping_findings_of_a_route_do_not_add_up(
     assert cells == ["$14 or more", "up to $19", "up to $12"]
 
 
-def test_routes_are_compared_with_the_period_before(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
+def test_routes_are_compared_with_the_period_before(ada: Browser, db_session: Session) -> None:
     add_spend(
         db_session,
-        account_id,
+        ada.account_id,
         spend_line(TODAY, "12"),
         spend_line(TODAY - timedelta(days=6), "3", route="search"),
         spend_line(TODAY, "1", route="agent"),
@@ -393,13 +376,11 @@ def test_routes_are_compared_with_the_period_before(
     assert "+50.0%" in words_of(earlier[earlier.index('id="routes"') :])
 
 
-def test_only_routes_with_calls_in_the_range_are_shown(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
+def test_only_routes_with_calls_in_the_range_are_shown(ada: Browser, db_session: Session) -> None:
     before = TODAY - timedelta(days=7)
     retired = [spend_line(before, "1", route=f"retired-{at}") for at in range(12)]
     used = [spend_line(TODAY, str(12 - at), route=f"used-{at}") for at in range(9)]
-    add_spend(db_session, account_id, *retired, *used)
+    add_spend(db_session, ada.account_id, *retired, *used)
     page = ada.get("/dashboard?days=7")
     assert "retired" not in page
     assert "1 other route<" in page  # of the chart
@@ -419,9 +400,9 @@ def test_only_routes_with_calls_in_the_range_are_shown(
     ],
 )
 def test_the_chart_is_stacked_by_each_grouping_with_the_same_total(
-    ada: Browser, account_id: str, db_session: Session, group: str, names: list[str]
+    ada: Browser, db_session: Session, group: str, names: list[str]
 ) -> None:
-    add_month(db_session, account_id, TODAY)
+    add_month(db_session, ada.account_id, TODAY)
     page = ada.get(f"/dashboard?group={group}")
     chart = page[page.index('<figure class="columns"') : page.index("</figure>")]
     legend = chart[chart.index('class="legend"') : chart.index("</ul>")]
@@ -433,10 +414,10 @@ def test_the_chart_is_stacked_by_each_grouping_with_the_same_total(
 
 @pytest.mark.parametrize("group", ["route", "model"])
 def test_the_groups_beyond_the_colors_are_one_series(
-    ada: Browser, account_id: str, db_session: Session, group: str
+    ada: Browser, db_session: Session, group: str
 ) -> None:
     lines = [spend_line(TODAY, str(12 - at), **{group: f"name-{at}"}) for at in range(10)]
-    add_spend(db_session, account_id, *lines)
+    add_spend(db_session, ada.account_id, *lines)
     page = ada.get(f"/dashboard?group={group}")
     legend = page[page.index('class="legend"') :]
     names = re.findall("<bdi>(.*?)</bdi>", legend[: legend.index("</ul>")])
@@ -444,11 +425,9 @@ def test_the_groups_beyond_the_colors_are_one_series(
     assert "$75.00 in 30 days" in page
 
 
-def test_filters_without_matches_can_be_cleared(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_month(db_session, account_id, TODAY)
-    _add_audit(db_session, account_id)
+def test_filters_without_matches_can_be_cleared(ada: Browser, db_session: Session) -> None:
+    add_month(db_session, ada.account_id, TODAY)
+    _add_audit(db_session, ada.account_id)
     page = ada.get("/dashboard?route=none&environment=production")
     assert "No calls match these filters" in page
     assert "No savings by environment" in page
@@ -456,19 +435,19 @@ def test_filters_without_matches_can_be_cleared(
 
 
 def test_calls_without_a_route_have_the_findings_of_their_model(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_spend(db_session, account_id, spend_line(TODAY, "9", route=""))
-    _add_audit(db_session, account_id)
-    add_account_finding(db_session, account_id, route="gpt-5.5", monthly_usd=Decimal(70))
+    add_spend(db_session, ada.account_id, spend_line(TODAY, "9", route=""))
+    _add_audit(db_session, ada.account_id)
+    add_account_finding(db_session, ada.account_id, route="gpt-5.5", monthly_usd=Decimal(70))
     page = ada.get("/dashboard")
     assert "No tag or endpoint" in page
     assert words_of(page).count("$70 /month") == 2
     assert "$70" in _first(ada.get("/dashboard?route="))
 
 
-def test_a_bad_range_is_explained(ada: Browser, account_id: str, db_session: Session) -> None:
-    add_month(db_session, account_id, TODAY)
+def test_a_bad_range_is_explained(ada: Browser, db_session: Session) -> None:
+    add_month(db_session, ada.account_id, TODAY)
     page = ada.get("/dashboard?from=2026-03-02&to=2026-03-01")
     assert "The first day must not be after the last." in page
 
@@ -493,22 +472,22 @@ def _counted(app: Flask, session: Session) -> Iterator[list[str]]:
 
 
 def test_its_queries_are_as_many_for_any_account(
-    app: Flask, ada: Browser, account_id: str, db_session: Session
+    app: Flask, ada: Browser, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, TODAY, days=2)
-    _add_audit(db_session, account_id)
+    add_month(db_session, ada.account_id, TODAY, days=2)
+    _add_audit(db_session, ada.account_id)
     with _counted(app, db_session) as few:
         ada.get("/dashboard")
     for number in range(30):
-        add_spend(db_session, account_id, spend_line(TODAY, route=f"route-{number}"))
-        add_account_finding(db_session, account_id, route=f"route-{number}")
+        add_spend(db_session, ada.account_id, spend_line(TODAY, route=f"route-{number}"))
+        add_account_finding(db_session, ada.account_id, route=f"route-{number}")
     with _counted(app, db_session) as many:
         ada.get("/dashboard")
     # Without findings to list, another query says whether there ever were any.
     assert 0 < len(many) <= len(few) <= 21
     with _counted(app, db_session) as again:  # its routes have colors now
         ada.get("/dashboard")
-    zone = db_session.get_one(Account, account_id).time_zone = "Europe/Berlin"
+    zone = db_session.get_one(Account, ada.account_id).time_zone = "Europe/Berlin"
     db_session.execute(update(CallFile).values(priced_with=f"1|2|{zone}"))
     db_session.commit()
     with _counted(app, db_session) as local:

@@ -18,11 +18,6 @@ from tests.service.web.pages.words import words
 ODD = "team/a?b=c&d #1 <b>"
 
 
-@pytest.fixture
-def account_id(ada: Browser) -> str:
-    return ada.account_id
-
-
 def _names(page: str) -> list[str]:
     """The first cells of the table of groups, as text."""
     table = page[page.index('id="by-group"') :]
@@ -30,10 +25,8 @@ def _names(page: str) -> list[str]:
     return [unescape(re.sub("<[^>]+>", "", cell)) for cell in rows]
 
 
-def test_a_route_has_its_own_spend_models_and_chart(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_month(db_session, account_id, today())
+def test_a_route_has_its_own_spend_models_and_chart(ada: Browser, db_session: Session) -> None:
+    add_month(db_session, ada.account_id, today())
     page = ada.get("/route?route=chat")
     assert ">$82.50</span></dd>" in page
     assert _names(page) == ["gpt-5.5", "gpt-5.5-mini"]
@@ -43,10 +36,10 @@ def test_a_route_has_its_own_spend_models_and_chart(
 
 
 def test_a_model_has_its_own_spend_and_routes_over_all_providers_or_of_one(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, today())
-    add_spend(db_session, account_id, spend_line(today(), "9", route="eu", provider="azure"))
+    add_month(db_session, ada.account_id, today())
+    add_spend(db_session, ada.account_id, spend_line(today(), "9", route="eu", provider="azure"))
     both, one = "/model?model=gpt-5.5", "/model?provider=openai&model=gpt-5.5"
     assert _names(ada.get(both)) == ["chat", "eu"]
     page = ada.get(one)
@@ -56,48 +49,42 @@ def test_a_model_has_its_own_spend_and_routes_over_all_providers_or_of_one(
 
 @pytest.mark.parametrize("days", [7, 90])
 def test_links_between_the_pages_keep_the_range(
-    ada: Browser, account_id: str, db_session: Session, days: int
+    ada: Browser, db_session: Session, days: int
 ) -> None:
-    add_month(db_session, account_id, today(), days=3)
+    add_month(db_session, ada.account_id, today(), days=3)
     assert f'<a href="/route?route=chat&amp;days={days}">' in ada.get(f"/spend?days={days}")
     page = ada.get(f"/route?route=chat&days={days}")
     assert f'<a href="/model?model=gpt-5.5&amp;days={days}">' in page
     assert f'<a href="/route?days={days}&amp;group=provider&amp;route=chat">' in page
 
 
-def test_a_name_may_hold_anything_that_a_label_may(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_spend(db_session, account_id, spend_line(today(), route=ODD))
+def test_a_name_may_hold_anything_that_a_label_may(ada: Browser, db_session: Session) -> None:
+    add_spend(db_session, ada.account_id, spend_line(today(), route=ODD))
     link = re.findall('href="(/route[^"]*)"', ada.get("/spend"))[0]
     page = ada.get(unescape(link))
     assert "<bdi>team/a?b=c&amp;d #1 &lt;b&gt;</bdi></h1>" in page
     assert ">$1.50</span></dd>" in page
 
 
-def test_calls_without_tag_and_endpoint_have_a_page(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_spend(db_session, account_id, spend_line(today(), route=""))
+def test_calls_without_tag_and_endpoint_have_a_page(ada: Browser, db_session: Session) -> None:
+    add_spend(db_session, ada.account_id, spend_line(today(), route=""))
     page = ada.get("/route?route=")
     assert "No tag or endpoint</h1>" in page
     assert ">$1.50</span></dd>" in page
 
 
 def test_a_model_without_stored_spend_still_shows_its_findings(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    finding = add_account_finding(db_session, account_id)
+    finding = add_account_finding(db_session, ada.account_id)
     page = ada.get(f"/model?provider={finding.provider}&model={finding.model}")
     assert "No calls in this period" in page
     assert "The latest calls of this model" not in page
     assert f'href="/findings/{finding.id}"' in page
 
 
-def test_an_unknown_name_is_404_with_similar_names(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_month(db_session, account_id, today(), days=2)
+def test_an_unknown_name_is_404_with_similar_names(ada: Browser, db_session: Session) -> None:
+    add_month(db_session, ada.account_id, today(), days=2)
     response = ada.client.get("/route?route=serch&days=7")
     page = response.get_data(as_text=True)
     assert response.status_code == 404
@@ -108,18 +95,14 @@ def test_an_unknown_name_is_404_with_similar_names(
 
 
 @pytest.mark.parametrize("path", ["/route", "/model"])
-def test_without_a_name_there_is_a_choice(
-    ada: Browser, account_id: str, db_session: Session, path: str
-) -> None:
+def test_without_a_name_there_is_a_choice(ada: Browser, db_session: Session, path: str) -> None:
     assert "Your account has no calls yet." in ada.get(path)
-    add_month(db_session, account_id, today(), days=2)
+    add_month(db_session, ada.account_id, today(), days=2)
     assert f'<li class="anywhere"><a href="{path}?' in ada.get(path)
 
 
-def test_a_period_without_calls_leads_to_the_latest_ones(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_spend(db_session, account_id, spend_line(), spend_line(today(), route="search"))
+def test_a_period_without_calls_leads_to_the_latest_ones(ada: Browser, db_session: Session) -> None:
+    add_spend(db_session, ada.account_id, spend_line(), spend_line(today(), route="search"))
     page = ada.get("/route?route=chat")
     assert "The latest calls of this route are from Mar 1, 2026." in page
     until = f"from={FIRST - timedelta(days=29)}&amp;to={FIRST}"
@@ -127,12 +110,14 @@ def test_a_period_without_calls_leads_to_the_latest_ones(
 
 
 def test_the_findings_of_a_route_and_of_a_model_have_their_state(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_spend(db_session, account_id, spend_line(today()), spend_line(today(), route=""))
-    add_account_finding(db_session, account_id, route="chat", state="acknowledged")
-    add_account_finding(db_session, account_id, route="gpt-5.5", kind="own")
-    add_account_finding(db_session, account_id, route="search", model="other", state="dismissed")
+    add_spend(db_session, ada.account_id, spend_line(today()), spend_line(today(), route=""))
+    add_account_finding(db_session, ada.account_id, route="chat", state="acknowledged")
+    add_account_finding(db_session, ada.account_id, route="gpt-5.5", kind="own")
+    add_account_finding(
+        db_session, ada.account_id, route="search", model="other", state="dismissed"
+    )
     assert _states(ada.get("/route?route=chat")) == ["Acknowledged"]
     assert _states(ada.get("/route?route=")) == ["Open"]
     assert sorted(_states(ada.get("/model?model=gpt-5.5&provider=openai"))) == [
@@ -147,19 +132,15 @@ def _states(page: str) -> list[str]:
     return re.findall('<span class="badge [a-z]+">([A-Za-z]+)</span>', table)
 
 
-def test_another_accounts_route_is_unknown(
-    ada: Browser, eve: Browser, account_id: str, db_session: Session
-) -> None:
-    add_month(db_session, account_id, today(), days=2)
+def test_another_accounts_route_is_unknown(ada: Browser, eve: Browser, db_session: Session) -> None:
+    add_month(db_session, ada.account_id, today(), days=2)
     response = eve.client.get("/route?route=chat")
     assert response.status_code == 404
     assert "search" not in response.get_data(as_text=True)
 
 
-def test_the_findings_page_leads_to_routes_and_models(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_account_finding(db_session, account_id, route="chat")
+def test_the_findings_page_leads_to_routes_and_models(ada: Browser, db_session: Session) -> None:
+    add_account_finding(db_session, ada.account_id, route="chat")
     page = ada.get("/findings")
     assert '<a href="/route?route=chat">' in page
     assert '<a href="/model?provider=openai&amp;model=gpt-5.5">' in page
@@ -172,19 +153,19 @@ def _traffic(model: str, hour: int, latencies: dict[int, int]) -> Traffic:
 
 
 def test_hours_and_latencies_are_those_of_the_latest_audit_and_say_so(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_spend(db_session, account_id, spend_line(today()))
+    add_spend(db_session, ada.account_id, spend_line(today()))
     assert "appear with the next audit of all your calls" in ada.get("/route?route=chat")
     ends = {"first_call": datetime(2026, 10, 1, 8, tzinfo=UTC)}
     ends["last_call"] = datetime(2026, 10, 31, 7, tzinfo=UTC)
     rows = [_traffic("gpt-5.5", 9, {94: 9, 186: 1}), _traffic("gpt-5.5-mini", 14, {})]
-    replace_traffic(db_session.connection(), account_id, TrafficWindow(traffic=rows, **ends))
+    replace_traffic(db_session.connection(), ada.account_id, TrafficWindow(traffic=rows, **ends))
     db_session.commit()
     page = words_of(ada.get("/route?route=chat"))
     assert "Oct 1, 2026, 08:00 UTC to Oct 31, 2026, 07:00 UTC" in page
     audited = "Audited Oct 1, 2026 to Oct 31, 2026"
     assert f"{audited}: 20 calls; peak: 10 from 09:00 to 10:00 UTC." in page
     assert "All calls 100 ms 8.9 s 10 gpt-5.5 100 ms 8.9 s 10" in page
-    add_spend(db_session, account_id, spend_line(today(), model="gpt-5.5-mini"))
+    add_spend(db_session, ada.account_id, spend_line(today(), model="gpt-5.5-mini"))
     assert "These calls have no latency." in ada.get("/model?model=gpt-5.5-mini")

@@ -23,11 +23,6 @@ from tests.service.support.spend import FIRST, add_month, add_spend, spend_line,
 MARCH = "from=2026-03-01&to=2026-03-31"
 
 
-@pytest.fixture
-def account_id(ada: Browser) -> str:
-    return ada.account_id
-
-
 def _rows(page: str) -> list[list[str]]:
     """The cells of the table's rows, as text."""
     table = page[page.index('id="by-group"') :]
@@ -54,12 +49,12 @@ def test_a_new_account_sees_how_to_send_calls(ada: Browser) -> None:
 
 
 def test_the_table_has_spend_share_change_calls_and_tokens_by_group(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
     february = date(2026, 2, 28)
     lines = [spend_line(cost="30"), spend_line(cost="10", route="search"), spend_line(FIRST, "20")]
     before = [spend_line(february, "40"), spend_line(february, "5", route="gone")]
-    add_spend(db_session, account_id, *lines, *before)
+    add_spend(db_session, ada.account_id, *lines, *before)
     page = ada.get(f"/spend?{MARCH}")
     assert _rows(page) == [
         ["chat", "$50.00", "83.3%", "+25.0%", "20", "2.00K", "200"],
@@ -86,7 +81,7 @@ def test_the_table_has_spend_share_change_calls_and_tokens_by_group(
     ],
 )
 def test_the_table_is_sorted_and_searched_by_its_url(
-    ada: Browser, account_id: str, db_session: Session, state: str, names: list[str]
+    ada: Browser, db_session: Session, state: str, names: list[str]
 ) -> None:
     lines = [
         spend_line(cost="50", route="chat", calls=1),
@@ -94,7 +89,7 @@ def test_the_table_is_sorted_and_searched_by_its_url(
         spend_line(cost="1", route="agent", calls=3),
         spend_line(date(2026, 2, 28), "40", route="search"),
     ]
-    add_spend(db_session, account_id, *lines)
+    add_spend(db_session, ada.account_id, *lines)
     page = ada.get(f"/spend?{MARCH}&{state}")
     rows = _rows(page)
     assert [row[0] for row in rows if len(row) > 1] == names
@@ -105,9 +100,9 @@ def test_the_table_is_sorted_and_searched_by_its_url(
 
 
 def test_a_tables_links_turn_its_order_around_and_keep_the_rest(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_spend(db_session, account_id, spend_line())
+    add_spend(db_session, ada.account_id, spend_line())
     page = ada.get(f"/spend?{MARCH}&sort=calls&q=chat&hide=input")
     kept = f"{MARCH.replace('&', '&amp;')}&amp;q=chat&amp;hide=input"
     assert f'href="/spend?{MARCH.replace("&", "&amp;")}&amp;q=chat&amp;hide=input&amp;' in page
@@ -132,9 +127,9 @@ def test_a_tables_links_turn_its_order_around_and_keep_the_rest(
     ],
 )
 def test_ranges_are_chosen_by_days_and_by_the_calendar(
-    ada: Browser, account_id: str, db_session: Session, query: str, words: str
+    ada: Browser, db_session: Session, query: str, words: str
 ) -> None:
-    add_month(db_session, account_id, today(), days=70)
+    add_month(db_session, ada.account_id, today(), days=70)
     page = ada.get(f"/spend?{query}")
     assert f'aria-current="true">{words}</a>' in page
     days = {
@@ -148,9 +143,9 @@ def test_ranges_are_chosen_by_days_and_by_the_calendar(
 
 
 def test_a_view_is_saved_shown_replaced_and_removed(
-    ada: Browser, eve: Browser, account_id: str, db_session: Session
+    ada: Browser, eve: Browser, db_session: Session
 ) -> None:
-    add_spend(db_session, account_id, spend_line())
+    add_spend(db_session, ada.account_id, spend_line())
     page = f"/spend?{MARCH}"
     for query in ("days=7", f"{MARCH}&sort=calls"):
         answer = ada.act(page, "/views", page="/spend", name="Monthly <b>", query=query)
@@ -168,11 +163,11 @@ def test_a_view_is_saved_shown_replaced_and_removed(
 
 
 def test_a_series_keeps_its_color_on_other_ranges_and_beside_others(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
     """As the cheapest of three, and later alone."""
     lines = [spend_line(FIRST, str(9 - at), route=f"route-{at}") for at in range(3)]
-    add_spend(db_session, account_id, *lines, spend_line(today(), route="route-2"))
+    add_spend(db_session, ada.account_id, *lines, spend_line(today(), route="route-2"))
 
     def color(page: str) -> str:
         legend = _chart(page)[_chart(page).index('class="legend"') :]
@@ -184,9 +179,9 @@ def test_a_series_keeps_its_color_on_other_ranges_and_beside_others(
 
 
 def test_the_chart_compares_with_the_period_before_where_it_is_covered(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, today(), days=20)
+    add_month(db_session, ada.account_id, today(), days=20)
     assert 'class="before"' in _chart(ada.get("/spend?days=7"))
     assert 'class="before"' not in _chart(ada.get("/spend?days=30"))
 
@@ -194,10 +189,8 @@ def test_the_chart_compares_with_the_period_before_where_it_is_covered(
 @pytest.mark.parametrize(
     ("days", "spend"), [("", "$292.50"), ("days=7", "$68.25"), ("days=90", "$390.00")]
 )
-def test_a_period_ends_today(
-    ada: Browser, account_id: str, db_session: Session, days: str, spend: str
-) -> None:
-    add_month(db_session, account_id, today(), days=40)
+def test_a_period_ends_today(ada: Browser, db_session: Session, days: str, spend: str) -> None:
+    add_month(db_session, ada.account_id, today(), days=40)
     assert f">{spend}</span></dd>" in ada.get(f"/spend?{days}")
 
 
@@ -212,18 +205,18 @@ def test_a_period_ends_today(
     ],
 )
 def test_each_grouping_has_its_rows(
-    ada: Browser, account_id: str, db_session: Session, group: str, names: list[str]
+    ada: Browser, db_session: Session, group: str, names: list[str]
 ) -> None:
-    add_month(db_session, account_id, today(), days=2)
+    add_month(db_session, ada.account_id, today(), days=2)
     page = ada.get(f"/spend?group={group}")
     assert [row[0] for row in _rows(page)] == names
     assert all(f"<bdi>{name}</bdi>" in _chart(page) for name in names)
 
 
 def test_a_row_is_a_filter_and_its_page_groups_by_the_next_key(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, today())
+    add_month(db_session, ada.account_id, today())
     assert '<a href="/route?route=chat&amp;days=7">' in ada.get("/spend?days=7")
     link = "/spend?days=7&amp;provider=openai"
     assert f'<a href="{link}">' in ada.get("/spend?days=7&group=provider")
@@ -234,20 +227,18 @@ def test_a_row_is_a_filter_and_its_page_groups_by_the_next_key(
     assert "No calls match these filters" in ada.get("/spend?route=chat&provider=anthropic")
 
 
-def test_calls_without_a_route_can_be_filtered(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_spend(db_session, account_id, spend_line(today(), route=""), spend_line(today(), "9"))
+def test_calls_without_a_route_can_be_filtered(ada: Browser, db_session: Session) -> None:
+    add_spend(db_session, ada.account_id, spend_line(today(), route=""), spend_line(today(), "9"))
     page = ada.get("/spend")
     assert [row[0] for row in _rows(page)] == ["chat", "No tag or endpoint"]
     assert ">$1.50</span></dd>" in ada.get("/spend?route=&group=model")
 
 
 def test_the_chart_has_a_column_per_day_with_its_values_and_one_series_for_the_others(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
     lines = [spend_line(FIRST, str(12 - at), route=f"route-{at}") for at in range(10)]
-    add_spend(db_session, account_id, *lines, spend_line(FIRST + timedelta(days=2), "1.5"))
+    add_spend(db_session, ada.account_id, *lines, spend_line(FIRST + timedelta(days=2), "1.5"))
     page = ada.get("/spend?from=2026-03-01&to=2026-03-07")
     chart = _chart(page)
     assert len(re.findall("<li data-from=", chart)) == 7
@@ -272,29 +263,31 @@ def test_the_chart_has_a_column_per_day_with_its_values_and_one_series_for_the_o
     ],
 )
 def test_an_invalid_range_is_a_problem_above_the_default_period(
-    ada: Browser, account_id: str, db_session: Session, query: str, problem: str
+    ada: Browser, db_session: Session, query: str, problem: str
 ) -> None:
-    add_month(db_session, account_id, today(), days=2)
+    add_month(db_session, ada.account_id, today(), days=2)
     page = ada.get(f"/spend?{query}")
     assert problem in page
     assert ">$19.50</span></dd>" in page
 
 
 def test_a_period_before_the_first_call_leads_to_the_latest_ones(
-    ada: Browser, account_id: str, db_session: Session
+    ada: Browser, db_session: Session
 ) -> None:
-    add_spend(db_session, account_id, spend_line())
+    add_spend(db_session, ada.account_id, spend_line())
     page = ada.get("/spend?days=7")
     assert "Your latest calls are from Mar 1, 2026." in page
     assert 'href="/spend?from=2026-01-31&amp;to=2026-03-01"' in page
 
 
-def test_impossible_labels_are_no_filters(ada: Browser, account_id: str) -> None:
+def test_impossible_labels_are_no_filters(
+    ada: Browser,
+) -> None:
     assert "No calls yet" in ada.get(f"/spend?route=%00&model={'x' * 201}")
 
 
-def test_labels_are_text_on_the_page(ada: Browser, account_id: str, db_session: Session) -> None:
-    add_spend(db_session, account_id, spend_line(today(), route="<script>alert(1)</script>"))
+def test_labels_are_text_on_the_page(ada: Browser, db_session: Session) -> None:
+    add_spend(db_session, ada.account_id, spend_line(today(), route="<script>alert(1)</script>"))
     page = ada.get("/spend")
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -311,11 +304,11 @@ def test_labels_are_text_on_the_page(ada: Browser, account_id: str, db_session: 
     ],
 )
 def test_csv_has_what_the_page_shows(
-    ada: Browser, account_id: str, db_session: Session, query: str, rows: list[list[str]]
+    ada: Browser, db_session: Session, query: str, rows: list[list[str]]
 ) -> None:
     second = FIRST + timedelta(days=1)
     lines = [spend_line(), spend_line(second), spend_line(route="search"), spend_line(today())]
-    add_spend(db_session, account_id, *lines)
+    add_spend(db_session, ada.account_id, *lines)
     with ada.client.get(f"/spend.csv?{MARCH}{query}") as response:
         table = response.data.decode()
     assert (response.status_code, response.mimetype) == (200, "text/csv")
@@ -324,12 +317,10 @@ def test_csv_has_what_the_page_shows(
     assert [row[:-8] for row in found] == rows
 
 
-def test_the_name_of_a_file_says_whose_its_days_are(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
+def test_the_name_of_a_file_says_whose_its_days_are(ada: Browser, db_session: Session) -> None:
     """Those without a column of days have a range of days, too; FOCUS has UTC days."""
-    add_spend(db_session, account_id, spend_line())
-    db_session.get_one(Account, account_id).time_zone = "America/Los_Angeles"
+    add_spend(db_session, ada.account_id, spend_line())
+    db_session.get_one(Account, ada.account_id).time_zone = "America/Los_Angeles"
     db_session.commit()
     # Its calls are not counted by that zone yet.
     names = [("spend.csv", "spend-utc.csv")]
@@ -351,10 +342,8 @@ def _check_names(browser: Browser, names: list[tuple[str, str]]) -> None:
         assert found == f"attachment; filename=tallystick-{name}"
 
 
-def test_a_workbook_has_days_and_numbers_and_no_formulas(
-    ada: Browser, account_id: str, db_session: Session
-) -> None:
-    add_spend(db_session, account_id, spend_line(cost="0.123456789", route="=SUM(A1)"))
+def test_a_workbook_has_days_and_numbers_and_no_formulas(ada: Browser, db_session: Session) -> None:
+    add_spend(db_session, ada.account_id, spend_line(cost="0.123456789", route="=SUM(A1)"))
     with ada.client.get(f"/spend.xlsx?{MARCH}&daily=1") as response:
         book = zipfile.ZipFile(io.BytesIO(response.data))
     disposition = response.headers["Content-Disposition"]
@@ -380,19 +369,19 @@ def test_a_workbook_without_room_for_all_rows_is_refused() -> None:
 
 
 def test_another_accounts_spend_is_not_shown(
-    ada: Browser, eve: Browser, account_id: str, db_session: Session
+    ada: Browser, eve: Browser, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, today())
+    add_month(db_session, ada.account_id, today())
     assert "No calls yet" in eve.get("/spend")
     with eve.client.get("/spend.csv") as response:
         assert response.data.count(b"\n") == 1
 
 
 def test_the_page_reads_the_lines_of_spend_once(
-    ada: Browser, account_id: str, db_session: Session, statements: list[str]
+    ada: Browser, db_session: Session, statements: list[str]
 ) -> None:
     """The chart, the period before and its marks read the summaries, which are smaller."""
-    add_month(db_session, account_id, today(), days=3)
+    add_month(db_session, ada.account_id, today(), days=3)
     ada.get("/spend?days=7")
     for table, times in (("daily_spend", 1), ("spend_groups", 3)):
         assert len([text for text in statements if f"FROM {table}" in text]) == times
@@ -404,13 +393,12 @@ def test_the_page_reads_the_lines_of_spend_once(
 )
 def test_a_page_takes_few_queries(
     ada: Browser,
-    account_id: str,
     db_session: Session,
     statements: list[str],
     path: str,
     most: int,
 ) -> None:
-    add_month(db_session, account_id, today())
+    add_month(db_session, ada.account_id, today())
     ada.get(path)  # which stores the colors of the series
     statements.clear()
     ada.get(path)
@@ -420,7 +408,7 @@ def test_a_page_takes_few_queries(
 
 
 def test_colors_are_stored_in_one_order_whichever_page_comes_first(
-    engine: Engine, account_id: str, db_session: Session
+    engine: Engine, ada: Browser, db_session: Session
 ) -> None:
     """Two pages that lock the same rows in different orders could wait for each other forever."""
     stored: list[Any] = []
@@ -430,19 +418,19 @@ def test_colors_are_stored_in_one_order_whichever_page_comes_first(
             stored.append(given)
 
     event.listen(engine, "before_cursor_execute", see)
-    add_slots(db_session, account_id, "route", ["search", "agent", "chat"])
+    add_slots(db_session, ada.account_id, "route", ["search", "agent", "chat"])
     event.remove(engine, "before_cursor_execute", see)
     assert [value for name, value in stored[0].items() if name.startswith("name")] == [
         *("agent", "chat", "search"),
     ]
-    known = find_slots(db_session, account_id, "route", ["search", "agent", "chat"])
+    known = find_slots(db_session, ada.account_id, "route", ["search", "agent", "chat"])
     assert known == {"search": 0, "agent": 1, "chat": 2}
 
 
 def test_a_deploy_is_noted_on_a_day_shown_on_charts_and_removed(
-    ada: Browser, eve: Browser, account_id: str, db_session: Session
+    ada: Browser, eve: Browser, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, today())
+    add_month(db_session, ada.account_id, today())
     day = today() - timedelta(days=2)
     for wrong in ({"day": "", "words": "x"}, {"day": str(day), "words": " "}):
         assert ada.post("/spend", "/spend/marks", **wrong).status_code == 422
