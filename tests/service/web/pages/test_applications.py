@@ -70,7 +70,7 @@ def test_an_application_is_registered_and_its_secret_shown_once(
     assert "Spend Watcher" in developer.load(PAGE)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "uris", "said"),
     [
         ("", "https://app.example.org/", "Enter a name for the application"),
@@ -195,8 +195,12 @@ def test_a_person_sees_what_is_allowed_and_withdraws_it(
     person, other = (
         Browser(app, sessions, one.account_id) for one in (tenant, add_tenant(sessions))
     )
-    application = add_application(sessions, add_tenant(sessions).account_id)
+    application, kept = (
+        add_application(sessions, add_tenant(sessions).account_id, name=name)
+        for name in ("Spend Watcher", "Kept")
+    )
     token = get_token(person.client, application, scopes=("read:audits",))
+    other_token = get_token(person.client, kept, scopes=("read:audits",))
     theirs = get_token(other.client, application)
     pending = get_code(person.client, application)
     page = person.load(ALLOWED)
@@ -207,24 +211,10 @@ def test_a_person_sees_what_is_allowed_and_withdraws_it(
     assert person.client.get(AUDITS, headers=bearer(token)).status_code == 401
     assert person.client.post(TOKEN, data=application.redeems(pending)).status_code == 400
     assert "Spend Watcher" not in person.load(ALLOWED)
+    assert "Kept" in person.load(ALLOWED)
+    assert person.client.get(AUDITS, headers=bearer(other_token)).status_code == 200
     assert person.client.get(AUDITS, headers=bearer(theirs)).status_code == 200
     assert person.send(f"{ALLOWED}/{application.id}/withdraw")[0] == 404
-
-
-def test_withdrawing_one_application_leaves_the_others(
-    app: Flask, tenant: Tenant, sessions: "sessionmaker[Session]"
-) -> None:
-    person = Browser(app, sessions, tenant.account_id)
-    one, other = (
-        add_application(sessions, add_tenant(sessions).account_id, name=name)
-        for name in ("Withdrawn", "Kept")
-    )
-    tokens = [get_token(person.client, each) for each in (one, other)]
-    assert person.send(f"{ALLOWED}/{one.id}/withdraw", ALLOWED)[0] == 303
-    statuses = [person.client.get(AUDITS, headers=bearer(each)).status_code for each in tokens]
-    assert statuses == [401, 200]
-    assert "Kept" in person.load(ALLOWED)
-    assert "Withdrawn" not in person.load(ALLOWED)
 
 
 def test_what_has_run_out_is_no_longer_among_what_is_allowed(

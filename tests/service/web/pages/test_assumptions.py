@@ -3,15 +3,16 @@
 import msgspec
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import delete, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from detectors import Thresholds
 from detectors.contract import ASSUMPTIONS, Report, read_assumptions
-from service.models import Account, AuditSettings
+from service.models import AuditSettings
+from tests.cases import each_case
 from tests.service.support.documents import make_report
-from tests.service.support.uploads import Person, add_person
+from tests.service.support.uploads import Person
 from tests.service.web.pages.forms import load_form
 from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
@@ -37,19 +38,15 @@ def test_every_assumption_is_a_threshold_of_the_detectors_with_its_default() -> 
         assert (value, type(value)) == (each.default, type(each.default)), each.name
 
 
-def test_it_shows_each_with_its_default_unit_and_limits(
-    client: FlaskClient, person: Person
+def test_assumptions_are_shown_saved_and_reset(
+    client: FlaskClient, person: Person, db_session: Session
 ) -> None:
     page = words(client.get(PATH, headers=person.headers))
     assert "A prompt cache lives for (seconds)" in page
     assert "Default: 300 seconds." in page
     assert "Default: 5 calls. Minimum: 1 call." in page
     assert "Missed prompt caching" in page
-
-
-def test_it_saves_what_differs_from_the_defaults(
-    client: FlaskClient, person: Person, db_session: Session
-) -> None:
+    # It saves what differs from the defaults.
     typed = {"d2_cache_seconds": "3,600", "d6_saving_share": "12.5", "d4_gap_seconds": "30"}
     answer = save(client, person, **typed)
     assert (answer.status_code, answer.location) == (303, f"{PATH}?saved=")
@@ -57,9 +54,15 @@ def test_it_saves_what_differs_from_the_defaults(
     page = client.get(f"{PATH}?saved=", headers=person.headers).get_data(as_text=True)
     assert 'value="3600"' in page
     assert 'value="12.5"' in page
+    # A reset returns to the defaults.
+    save(client, person, d2_cache_seconds="60")
+    form = load_form(client, PATH, "assumptions", person.headers)
+    data = {"csrf_token": form.token}
+    assert client.post(f"{PATH}/reset", headers=form.headers, data=data).status_code == 303
+    assert stored(db_session) == {}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "typed", "problem"),
     [
         ("d2_cache_seconds", "five", "Enter a whole number from 0 to 1,000,000,000."),
@@ -83,26 +86,6 @@ def test_a_value_outside_its_limits_is_named_beside_its_field_and_nothing_is_sav
     assert answer.status_code == 422
     assert problem in words(answer)
     assert f'value="{typed}"' in answer.get_data(as_text=True)
-    assert db_session.scalars(select(AuditSettings)).all() == []
-
-
-def test_a_reset_returns_to_the_defaults(
-    client: FlaskClient, person: Person, db_session: Session
-) -> None:
-    save(client, person, d2_cache_seconds="60")
-    form = load_form(client, PATH, "assumptions", person.headers)
-    data = {"csrf_token": form.token}
-    assert client.post(f"{PATH}/reset", headers=form.headers, data=data).status_code == 303
-    assert stored(db_session) == {}
-
-
-def test_nobody_else_sees_them_and_they_go_with_the_account(
-    client: FlaskClient, person: Person, sessions: Sessions, db_session: Session
-) -> None:
-    save(client, person, d2_cache_seconds="12345")
-    other = add_person(sessions)
-    assert "12345" not in client.get(PATH, headers=other.headers).get_data(as_text=True)
-    db_session.execute(delete(Account).where(Account.id == person.account_id))
     assert db_session.scalars(select(AuditSettings)).all() == []
 
 

@@ -18,6 +18,7 @@ from detectors.contract import DataQuality, Report
 from service.core.tokens import sign_report
 from service.models import Audit
 from service.models.base import utc_now
+from tests.cases import each_case
 from tests.lazily import pypdf
 from tests.service.support.documents import make_report
 from tests.service.support.scenes import SECRET_KEY, record
@@ -44,7 +45,7 @@ def progress(client: FlaskClient, person: Person, audit_id: str) -> TestResponse
 # How far it is
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "expected"),
     [
         ({"status": "queued"}, "Your audit is next in the queue."),
@@ -74,7 +75,7 @@ def test_the_audit_of_all_calls_says_how_much_is_done(
         assert expected in words(progress(client, person, audit_id))
 
 
-@pytest.mark.parametrize("status", ["queued", "processing"])
+@each_case("status", ["queued", "processing"])
 def test_the_audit_of_all_calls_can_be_canceled(
     client: FlaskClient, person: Person, sessions: Sessions, status: str
 ) -> None:
@@ -135,7 +136,7 @@ def test_a_running_audit_is_asked_for_again_with_scripts_and_without(
     assert "HX-Refresh" not in progress(client, person, audit_id).headers
 
 
-@pytest.mark.parametrize("status", ["done", "failed"])
+@each_case("status", ["done", "failed"])
 def test_a_finished_audit_reloads_the_page_once(
     client: FlaskClient, person: Person, sessions: Sessions, status: str
 ) -> None:
@@ -146,7 +147,7 @@ def test_a_finished_audit_reloads_the_page_once(
     assert "data-hx-get" not in page
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("source", "expected"),
     [("upload", "We returned the credit to your account"), ("ingest", "use credits")],
 )
@@ -168,7 +169,7 @@ def test_a_reason_is_shown_as_text(client: FlaskClient, person: Person, sessions
 # The report
 
 
-def test_its_owner_sees_the_report_and_how_to_share_it(
+def test_its_owner_reads_shares_and_downloads_the_report(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
     audit_id = add_run(sessions, person.account_id, make_report())
@@ -179,6 +180,16 @@ def test_its_owner_sees_the_report_and_how_to_share_it(
     assert shared.status_code == 200
     assert "You spend about $2,645/month" in words(shared)
     assert "Share this report" not in words(shared)
+    # Its owner can download it.
+    page = show(client, person, audit_id).get_data(as_text=True)
+    addresses = set(re.findall(r'href="(/audits/\w+/(?:pdf|json|findings\.csv))"', page))
+    assert len(addresses) == 3
+    statuses = {client.get(one, headers=person.headers).status_code for one in addresses}
+    assert statuses == {200}
+    assert {client.get(one).status_code for one in addresses} == {303}
+    # Its owner sees one finding.
+    assert "support-bot" in words(show(client, person, audit_id, "?finding=d1-001"))
+    assert show(client, person, audit_id, "?finding=d1-999").status_code == 404
 
 
 def test_its_owner_is_led_to_calls_that_are_dated_in_the_future(
@@ -191,24 +202,6 @@ def test_its_owner_is_led_to_calls_that_are_dated_in_the_future(
         page = show(client, person, audit_id).get_data(as_text=True)
         assert ("3 calls are dated more than a day in the future." in page) == bool(calls)
         assert ('<a href="/imports/future">' in page) == bool(calls)
-
-
-def test_its_owner_can_download_it(client: FlaskClient, person: Person, sessions: Sessions) -> None:
-    audit_id = add_run(sessions, person.account_id, make_report())
-    page = show(client, person, audit_id).get_data(as_text=True)
-    addresses = set(re.findall(r'href="(/audits/\w+/(?:pdf|json|findings\.csv))"', page))
-    assert len(addresses) == 3
-    statuses = {client.get(one, headers=person.headers).status_code for one in addresses}
-    assert statuses == {200}
-    assert {client.get(one).status_code for one in addresses} == {303}
-
-
-def test_its_owner_sees_one_finding(
-    client: FlaskClient, person: Person, sessions: Sessions
-) -> None:
-    audit_id = add_run(sessions, person.account_id, make_report())
-    assert "support-bot" in words(show(client, person, audit_id, "?finding=d1-001"))
-    assert show(client, person, audit_id, "?finding=d1-999").status_code == 404
 
 
 # Nobody else
@@ -247,6 +240,8 @@ def test_a_file_uploaded_again_is_recognized(
     add_run(
         sessions, person.account_id, created_at=day - timedelta(1), **{**file, "status": "failed"}
     )
+    earlier = day - timedelta(2)
+    add_run(sessions, add_person(sessions).account_id, report, created_at=earlier, **file)
     first = add_run(sessions, person.account_id, report, created_at=day, **file)
     again = add_run(sessions, person.account_id, report, label="October <b>", **file)
     page = show(client, person, again)
@@ -255,22 +250,13 @@ def test_a_file_uploaded_again_is_recognized(
     assert "Nothing will be counted twice." in words(page)
     assert f'href="/audits/{first}"' in page.get_data(as_text=True)
     assert "October &lt;b&gt;" in page.get_data(as_text=True)
-    assert said not in words(show(client, person, first))
-
-
-def test_a_file_of_another_account_is_not_recognized(
-    client: FlaskClient, person: Person, sessions: Sessions
-) -> None:
-    file: dict[str, Any] = {"content_hash": b"of the file", "status": "queued"}
-    add_run(sessions, add_person(sessions).account_id, **file)
-    page = show(client, person, add_run(sessions, person.account_id, **file))
-    assert "You uploaded this file" not in words(page)
+    assert "You uploaded this file" not in words(show(client, person, first))
 
 
 # What a batch says
 
 
-@pytest.mark.parametrize("source", ["ingest", "upload"])
+@each_case("source", ["ingest", "upload"])
 def test_the_report_of_a_batch_projects_no_month_and_its_document_stays(
     client: FlaskClient, person: Person, sessions: Sessions, source: str
 ) -> None:

@@ -52,7 +52,9 @@ def _read(client: FlaskClient, tenant: Tenant, query: str = "") -> Any:
     return answer.get_json()["reconciliations"]
 
 
-def test_each_month_closes_to_the_cent(client: FlaskClient, tenant: Tenant) -> None:
+def test_each_month_closes_to_the_cent_in_each_kind_of_lines(
+    client: FlaskClient, tenant: Tenant
+) -> None:
     [found] = _read(client, tenant)
     assert (found["provider"], found["month"]) == ("openai", "2026-02")
     assert found["billed_usd"] == pytest.approx(28 * (62.5 + 25 + 4), abs=0.1)
@@ -65,6 +67,19 @@ def test_each_month_closes_to_the_cent(client: FlaskClient, tenant: Tenant) -> N
     assert found["counted_usd"] + sum(parts.values()) == pytest.approx(found["billed_usd"])
     [silent] = found["not_sent"]
     assert (silent["project_id"], silent["project"]) == ("proj_2", EVIL)
+    # Months and providers can be chosen.
+    assert len(_read(client, tenant, "?from=2026-02&to=2026-02&provider=openai")) == 1
+    assert _read(client, tenant, "?from=2026-03") == []
+    assert _read(client, tenant, "?to=2026-01") == []
+    assert _read(client, tenant, "?provider=anthropic") == []
+    for query in ("?from=2026-13", "?from=2026-02-01", "?from=2026-03&to=2026-02"):
+        answer = client.get(f"{API}{query}", headers=tenant.reads)
+        error_of(answer, 422, "validation_error")
+    # Lines add up to the bill.
+    for lines, count in (("day", 28), ("model", 2), ("project", 2)):
+        [found] = _read(client, tenant, f"?lines={lines}")
+        billed = [line["billed_usd"] for line in found["lines"]]
+        assert (len(billed), sum(billed)) == (count, pytest.approx(found["billed_usd"]))
 
 
 def test_calls_of_one_model_cover_no_tokens_of_another(
@@ -82,53 +97,20 @@ def test_calls_of_one_model_cover_no_tokens_of_another(
     assert covered["gpt-5.5"] is None
 
 
-def test_more_than_billed_is_said_and_less_keeps_its_sign() -> None:
+def test_a_bill_is_summed_up_in_grammatical_words() -> None:
     found = Reconciliation("openai", MONTH, billed_usd=Decimal(2), explained_usd=Decimal("13.65"))
     found.parts = [Part(UNEXPLAINED, Decimal("-14.37"))]
     assert summarize(found) == (
         "OpenAI billed $2.00. Your calls explain $13.65 (more than billed). −$14.37 is unexplained."
     )
-
-
-@pytest.mark.parametrize(("lines", "count"), [("day", 28), ("model", 2), ("project", 2)])
-def test_lines_add_up_to_the_bill(
-    client: FlaskClient, tenant: Tenant, lines: str, count: int
-) -> None:
-    [found] = _read(client, tenant, f"?lines={lines}")
-    assert len(found["lines"]) == count
-    assert sum(line["billed_usd"] for line in found["lines"]) == pytest.approx(found["billed_usd"])
-
-
-def test_months_and_providers_can_be_chosen(client: FlaskClient, tenant: Tenant) -> None:
-    assert len(_read(client, tenant, "?from=2026-02&to=2026-02&provider=openai")) == 1
-    assert _read(client, tenant, "?from=2026-03") == []
-    assert _read(client, tenant, "?to=2026-01") == []
-    assert _read(client, tenant, "?provider=anthropic") == []
-
-
-@each_case("query", ["?from=2026-13", "?from=2026-02-01", "?from=2026-03&to=2026-02"])
-def test_an_invalid_month_is_refused(client: FlaskClient, tenant: Tenant, query: str) -> None:
-    error_of(client.get(f"{API}{query}", headers=tenant.reads), 422, "validation_error")
-
-
-def test_another_account_sees_nothing(
-    client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]"
-) -> None:
-    assert _read(client, add_tenant(sessions)) == []
-
-
-def test_the_page_explains_the_month(ada: Browser, db_session: Session) -> None:
-    plant(db_session, ada.account_id)
-    home = words_of(ada.get("/bill"))
-    assert "Feb 2026 OpenAI $2,561.93 $1,749.93" in home, home
-    page = ada.get("/bill/openai/2026-02")
-    words = words_of(page)
-    assert "OpenAI billed $2,561.93." in words
-    assert "which sends nothing here" in words
-    assert "$112.00 is file search." in words
-    assert "Nothing is unexplained." in words
-    assert "File search $112.00 – – –" in words, words
-    assert EVIL not in page
+    # A provider without projects has no default one.
+    found = Reconciliation("cursor", date(2026, 2, 1), projects=[Part("not_sent", Decimal(50))])
+    assert "$50.00 was not sent." in summarize(found)
+    found.projects = [*found.projects, Part("not_sent", Decimal(9), "proj_1")]
+    assert "$50.00 is the default project, which sends nothing here." in summarize(found)
+    # A line of the bill has a name.
+    names = [name_line(key) for key in ("credit", "tax", "tokens", "", "seats", "gpt-4o")]
+    assert names == ["Credits", "Taxes", "No model", "No model", "Seats", "gpt-4o"]
 
 
 def test_a_discount_that_the_bill_shows_becomes_a_negotiated_rate(
@@ -149,23 +131,27 @@ def test_a_discount_that_the_bill_shows_becomes_a_negotiated_rate(
     assert "You seem to pay" not in ada.get(page)
 
 
-def test_a_bill_without_a_discount_offers_none(ada: Browser, db_session: Session) -> None:
+def test_the_page_explains_each_month(ada: Browser, db_session: Session) -> None:
+    assert "Connect a provider" in words_of(ada.get("/bill"))
+    # The page explains the month.
+    plant(db_session, ada.account_id)
+    home = words_of(ada.get("/bill"))
+    assert "Feb 2026 OpenAI $2,561.93 $1,749.93" in home, home
+    page = ada.get("/bill/openai/2026-02")
+    words = words_of(page)
+    assert "OpenAI billed $2,561.93." in words
+    assert "which sends nothing here" in words
+    assert "$112.00 is file search." in words
+    assert "Nothing is unexplained." in words
+    assert "File search $112.00 – – –" in words, words
+    assert EVIL not in page
+    # A bill without a discount offers none.
     plant(db_session, ada.account_id)
     page = "/bill/openai/2026-02"
     assert "You seem to pay" not in ada.get(page)
+    for path in ("openai/2026-01", "openai/xx", "anthropic/2026-02"):
+        ada.get(f"/bill/{path}", status=404)
     assert ada.act(page, f"{page}/discount").status_code == 422
-
-
-@each_case("path", ["openai/2026-01", "openai/xx", "anthropic/2026-02"])
-def test_the_page_of_other_months_does_not_exist(
-    ada: Browser, db_session: Session, path: str
-) -> None:
-    plant(db_session, ada.account_id)
-    ada.get(f"/bill/{path}", status=404)
-
-
-def test_without_connections_the_page_offers_one(ada: Browser) -> None:
-    assert "Connect a provider" in words_of(ada.get("/bill"))
 
 
 def test_days_that_are_not_compared_again_keep_what_no_call_covers(
@@ -233,18 +219,6 @@ def test_a_fee_is_said_in_grammatical_words(kind: str, said: str) -> None:
     found.projects = projects
     assert said in summarize(found)
     assert "$6.00 is of one other project." in summarize(found)
-
-
-def test_a_provider_without_projects_has_no_default_one() -> None:
-    found = Reconciliation("cursor", date(2026, 2, 1), projects=[Part("not_sent", Decimal(50))])
-    assert "$50.00 was not sent." in summarize(found)
-    found.projects = [*found.projects, Part("not_sent", Decimal(9), "proj_1")]
-    assert "$50.00 is the default project, which sends nothing here." in summarize(found)
-
-
-def test_a_line_of_the_bill_has_a_name() -> None:
-    names = [name_line(key) for key in ("credit", "tax", "tokens", "", "seats", "gpt-4o")]
-    assert names == ["Credits", "Taxes", "No model", "No model", "Seats", "gpt-4o"]
 
 
 def _download(ada: Browser, query: str = "") -> Sequence[dict[str, str]]:

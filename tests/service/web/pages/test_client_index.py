@@ -43,25 +43,18 @@ def test_the_index_lists_the_wheel_with_its_hash_and_its_python(client: FlaskCli
     with zipfile.ZipFile(io.BytesIO(response.data)) as archive:
         assert "tallystick/__init__.py" in archive.namelist()
         assert archive.testzip() is None
-
-
-def test_an_address_without_its_last_slash_shows_the_same_page(client: FlaskClient) -> None:
+    # An address without its last slash shows the same page.
     for address in ("/client/", "/client/tallystick/"):
         assert client.get(address.rstrip("/")).data == client.get(address).data
-
-
-def test_the_wheel_is_cached_for_good_and_the_index_is_checked_again(client: FlaskClient) -> None:
-    wheel = client.get(load_wheel_link(client)["href"])
-    assert wheel.headers["Cache-Control"] == "public, max-age=31536000, immutable"
-    assert wheel.mimetype == "application/octet-stream"
+    # The wheel is cached for good and the index is checked again.
+    assert response.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+    assert response.mimetype == "application/octet-stream"
     assert client.get("/client/").headers["Cache-Control"] == "no-cache"
     for address in ("/client/", "/client/tallystick/", load_wheel_link(client)["href"]):
         tag = client.get(address).headers["ETag"]
         again = client.get(address, headers={"If-None-Match": tag})
         assert (again.status_code, again.data) == (304, b"")
-
-
-def test_no_other_digest_or_name_leads_to_the_wheel(client: FlaskClient) -> None:
+    # No other digest or name leads to the wheel.
     wheel = get_client_wheel()
     other = wheel.file_name.replace("py3", "py2")
     assert client.get(f"/client/files/{'0' * 64}/{wheel.file_name}").status_code == 404

@@ -73,15 +73,6 @@ def test_a_change_is_the_difference_of_the_amounts_beside_it(
     assert "$13.85" not in page
 
 
-def test_periods_of_different_length_are_compared_per_day(
-    ada: Browser, db_session: Session
-) -> None:
-    add_spend(db_session, ada.account_id, spend_line(FIRST - timedelta(days=1), "28"), spend_line())
-    page = ada.get(f"/compare?{MONTHS.replace('03-28', '03-07')}")
-    assert "Spend by route per day" in page
-    assert "Changes are per day, because the first covers 28 days and the second 7 days." in page
-
-
 @pytest.mark.parametrize("days", [7, 90])
 def test_a_preset_compares_the_last_days_with_those_before(
     ada: Browser, db_session: Session, days: int
@@ -142,6 +133,9 @@ def test_audits_are_compared_by_utc_and_periods_by_the_time_zone(
     page = ada.get(f"/compare?before={before}&after={after}")
     assert " (UTC)</h2>" in page
     add_spend(db_session, ada.account_id, spend_line(today()))
+    words = "Days are UTC until your calls are counted again by Berlin time."
+    assert words in ada.get("/compare?days=7")
+    assert words not in page
     db_session.execute(update(CallFile).values(priced_with="1|2|Europe/Berlin"))
     db_session.commit()
     assert " (Berlin time)</h2>" in ada.get("/compare")
@@ -160,18 +154,13 @@ def test_an_audit_is_compared_with_the_one_before_it(ada: Browser, db_session: S
     assert _rows(page, "routes") == [["chat", "$40.00", "$50.00", "+$10.00", "+25.0%"]]
     assert f'<option value="{before}" selected>' in page
     assert f'href="/compare?after={after}"' in ada.get(f"/audits/{after}")
-
-
-def test_what_is_said_of_days_is_said_of_periods_alone(ada: Browser, db_session: Session) -> None:
-    now = utc_now()
-    _add_audit(db_session, ada.account_id, "40", now - timedelta(days=1))
-    after = _add_audit(db_session, ada.account_id, "50", now)
-    add_month(db_session, ada.account_id, today(), days=8)
-    db_session.get_one(Account, ada.account_id).time_zone = "Europe/Berlin"
+    # An audit whose report was deleted is not the one before.
+    db_session.query(ReportRow).filter_by(audit_id=before).delete()
+    db_session.get_one(Audit, before).report_deleted_at = now
     db_session.commit()
-    words = "Days are UTC until your calls are counted again by Berlin time."
-    assert words in ada.get("/compare?days=7")
-    assert words not in ada.get(f"/compare?after={after}")
+    page = ada.get(f"/compare?after={after}")
+    assert "Your account has no other audit to compare with yet." in page
+    assert before not in page
 
 
 def test_two_batches_are_compared_by_their_own_dollars(
@@ -221,6 +210,8 @@ def test_findings_of_periods_have_the_words_of_findings_and_lead_to_them(
     assert "Savings in 28 days after" in page
     by_day = ada.get(f"/compare?{MONTHS.replace('03-28', '03-07')}")
     assert "Savings per day after" in by_day
+    assert "Spend by route per day" in by_day
+    assert "Changes are per day, because the first covers 28 days and the second 7 days." in by_day
 
 
 def test_findings_of_audits_lead_to_the_report_that_has_them(
@@ -235,20 +226,6 @@ def test_findings_of_audits_lead_to_the_report_that_has_them(
     assert {audit_id for _path, audit_id in paths} == {before, after}
     for path, _audit_id in paths:
         ada.get(path)
-
-
-def test_an_audit_whose_report_was_deleted_is_not_the_one_before(
-    ada: Browser, db_session: Session
-) -> None:
-    now = utc_now()
-    deleted = _add_audit(db_session, ada.account_id, "40", now - timedelta(days=1))
-    after = _add_audit(db_session, ada.account_id, "50", now)
-    db_session.query(ReportRow).filter_by(audit_id=deleted).delete()
-    db_session.get_one(Audit, deleted).report_deleted_at = now
-    db_session.commit()
-    page = ada.get(f"/compare?after={after}")
-    assert "Your account has no other audit to compare with yet." in page
-    assert deleted not in page
 
 
 @pytest.mark.parametrize(("chosen", "other"), [("after", "before"), ("before", "after")])
@@ -266,18 +243,14 @@ def test_a_single_audit_is_preset_and_the_other_asked_for(
     assert forms == {chosen: first, other: ""}
 
 
-def test_a_single_audit_of_another_account_is_not_preset(
+def test_audits_of_another_account_are_neither_compared_nor_preset(
     ada: Browser, eve: Browser, db_session: Session
 ) -> None:
     audit_id = _add_audit(db_session, ada.account_id, "1", utc_now())
     assert "Choose two audits." not in ada.get(f"/compare?after={audit_id}")
     assert audit_id not in eve.get(f"/compare?after={audit_id}", 422)
-
-
-def test_another_accounts_audits_are_not_found(
-    ada: Browser, eve: Browser, db_session: Session
-) -> None:
-    ids = [_add_audit(db_session, ada.account_id, "1", utc_now()) for _ in range(2)]
+    # Another accounts audits are not found.
+    ids = [audit_id, _add_audit(db_session, ada.account_id, "1", utc_now())]
     eve.get(f"/compare?before={ids[0]}&after={ids[1]}", 404)
     assert "Nothing to compare yet" in eve.get("/compare")
     assert "No change" in ada.get(f"/compare?before={ids[0]}&after={ids[1]}")

@@ -67,8 +67,8 @@ def test_without_a_connection_the_page_says_what_is_needed(ada: Browser) -> None
     assert "Connect Anthropic" in page
 
 
-def test_a_key_is_tried_at_once_and_the_page_says_what_it_sees(
-    ada: Browser, db_session: Session, stub: Stub
+def test_a_key_is_tried_at_once_sealed_and_shown_nowhere(
+    ada: Browser, db_session: Session, stub: Stub, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert _connect(ada).startswith("303")
     seen = f"costs since {utc_now() - timedelta(days=40):%b %Y}"
@@ -76,13 +76,7 @@ def test_a_key_is_tried_at_once_and_the_page_says_what_it_sees(
     assert all(path.startswith("/v1/organization/") for path, _query in stub.requests)
     row = _row(db_session)
     assert (row.provider, row.key, row.label) == ("openai", KEY, "Acme")
-
-
-def test_the_key_is_sealed_and_shown_nowhere(
-    ada: Browser, db_session: Session, caplog: pytest.LogCaptureFixture
-) -> None:
-    _connect(ada)
-    row = _row(db_session)
+    # The key is sealed and shown nowhere.
     stored = db_session.scalar(select(type_coerce(ProviderConnection.__table__.c.key, String)))
     raw = db_session.scalar(text("SELECT key FROM provider_connections"))
     assert stored == raw
@@ -91,10 +85,7 @@ def test_the_key_is_sealed_and_shown_nowhere(
         assert "canary" not in ada.get(path)
     assert "canary" not in caplog.text
     assert "canary" not in repr(row.sight)
-
-
-def test_connecting_is_on_record_and_mailed(ada: Browser, db_session: Session) -> None:
-    _connect(ada)
+    # Connecting is on record and mailed.
     events = db_session.scalars(select(SecurityEvent)).all()
     assert [(each.kind, each.details) for each in events] == [
         ("connection_added", {"provider": "openai"})
@@ -102,6 +93,11 @@ def test_connecting_is_on_record_and_mailed(ada: Browser, db_session: Session) -
     mails = db_session.scalars(select(Mail.parameters)).all()
     assert [mail["event"] for mail in mails] == ["connection_added"]
     assert "Provider connected" in words_of(ada.get("/settings/activity"))
+    # Names of the provider are inert on the page.
+    row.sight = {**row.sight, "organization": "<script>alert(1)</script>"}
+    db_session.commit()
+    assert "<script>alert" not in ada.get(PAGE)
+    assert "<script>alert" not in ada.get(f"{PAGE}/{row.id}")
 
 
 @each_case(
@@ -243,15 +239,6 @@ def test_names_can_be_dropped(ada: Browser, db_session: Session) -> None:
     assert db_session.scalar(text("SELECT count(*) FROM reported_names")) == 0
     assert db_session.scalar(select(ReportedCost.line_item)) == ""
     assert _row(db_session).filled_at is None  # so that routes get other names
-
-
-def test_names_of_the_provider_are_inert_on_the_page(ada: Browser, db_session: Session) -> None:
-    _connect(ada)
-    row = _row(db_session)
-    row.sight = {**row.sight, "organization": "<script>alert(1)</script>"}
-    db_session.commit()
-    assert "<script>alert" not in ada.get(PAGE)
-    assert "<script>alert" not in ada.get(f"{PAGE}/{row.id}")
 
 
 def test_an_operator_can_turn_connections_off(

@@ -104,9 +104,7 @@ def test_shapes_bounds_scopes_and_errors_are_listed_once(page: str) -> None:
     # No anchor is there twice.
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
-
-
-def test_the_versioning_policy_is_on_the_page(page: str) -> None:
+    # The versioning policy is on the page.
     policy = page.partition('id="versions"')[2].partition("<h2")[0]
     for words in ("/api/v1", "at least 12 months", "at least 24 months", "Deprecation", "Sunset"):
         assert words in policy

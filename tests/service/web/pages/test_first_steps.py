@@ -25,6 +25,16 @@ def test_a_key_is_made_in_place_and_its_command_works(
     token = re.search('name="csrf_token" value="([^"]+)"', first.text)
     assert token is not None
     assert "Waiting for the first call…" in first.text
+    # Without a new key, each language reads it from its environment.
+    shell, powershell, node = (
+        unescape(
+            first.text.partition(f"<summary>{language}</summary>")[2].partition("</details>")[0]
+        )
+        for language in ("Shell", "PowerShell", "Node.js")
+    )
+    assert '"Authorization: Bearer $INGEST_KEY"' in shell
+    assert '"Bearer $env:INGEST_KEY"' in powershell
+    assert "`Bearer ${process.env.INGEST_KEY}`" in node
     cookie = first.headers["Set-Cookie"].partition(";")[0]
     sent = {"headers": {"Cookie": cookie}, "data": {"csrf_token": token[1]}}
     page = client.post("/dashboard/key", **sent).text
@@ -39,18 +49,3 @@ def test_a_key_is_made_in_place_and_its_command_works(
     assert client.get("/dashboard/first", headers=headers).get_json() == {"is_ready": False}
     add_spend(db_session, tenant.account_id, spend_line(utc_now().date()))
     assert client.get("/dashboard/first", headers=headers).get_json() == {"is_ready": True}
-
-
-def test_without_a_new_key_each_language_reads_it_from_its_environment(
-    client: FlaskClient, tenant: Tenant, sessions: Sessions
-) -> None:
-    with sessions() as session:
-        email = session.get_one(Account, tenant.account_id).email
-    page = client.get("/dashboard", headers=sign_in(sessions, email)).text
-    shell, powershell, node = (
-        unescape(page.partition(f"<summary>{language}</summary>")[2].partition("</details>")[0])
-        for language in ("Shell", "PowerShell", "Node.js")
-    )
-    assert '"Authorization: Bearer $INGEST_KEY"' in shell
-    assert '"Bearer $env:INGEST_KEY"' in powershell
-    assert "`Bearer ${process.env.INGEST_KEY}`" in node
