@@ -11,7 +11,6 @@ from werkzeug.test import TestResponse
 
 from service.core.tokens import sign_report
 from service.models import (
-    AccountFinding,
     AgentTotal,
     Audit,
     Budget,
@@ -28,7 +27,6 @@ from service.models import (
     SavedView,
     WebSession,
 )
-from service.models.base import utc_now
 from service.models.connections.bill import TOKENS
 from service.reports.sample import get_sample_report
 from service.web.auth.scopes import SCOPES
@@ -44,6 +42,7 @@ from tests.service.support.access_table import (
     SESSION,
     TABLE,
 )
+from tests.service.support.findings import add_account_finding
 from tests.service.support.oauth_flow import add_application, add_token
 from tests.service.support.scenes import (
     ADMIN_TOKEN,
@@ -64,7 +63,8 @@ class World:
     callers: dict[str, Caller]
 
 
-def make_world(sessions: "sessionmaker[Session]") -> World:
+def make_world(sessions: "sessionmaker[Session]", label: str = "x") -> World:
+    """Add an account whose things have this label."""
     tenant = add_tenant(sessions)
     application = add_application(sessions, tenant.account_id)
     scopes = {RT_AUDITS: SCOPES[:1], RT_FINDINGS: SCOPES[1:], RT_BOTH: SCOPES}
@@ -80,7 +80,7 @@ def make_world(sessions: "sessionmaker[Session]") -> World:
     for name, some in allowed.items():
         token = add_token(sessions, application, tenant.account_id, tuple(some))
         callers[name] = Caller(bearer(token))
-    ids = _add_things(sessions, tenant)
+    ids = _add_things(sessions, tenant, label)
     return World({**ids, "application_id": application.id}, callers)
 
 
@@ -94,22 +94,26 @@ def _add_read_token(
         return token
 
 
-def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, str]:
+def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant, label: str) -> dict[str, str]:
     owned = {"account_id": tenant.account_id}
     with sessions() as session:
         audit = Audit(source="ingest", blob_key="raw/x.jsonl", status="done", **owned)
         other_browser, _ = WebSession.minted(tenant.account_id, days=30)
-        passkey = Passkey(name="x", credential_id=tenant.account_id.encode(), sign_count=0, **owned)
+        passkey = Passkey(
+            name=label, credential_id=tenant.account_id.encode(), sign_count=0, **owned
+        )
         passkey.public_key = b""
         url = "https://example.com/"
-        target = NoticeTarget(kind="webhook", url=url, secret="x", events=[], **owned)
-        budget, finding = Budget(amount_usd=5, **owned), _make_finding(tenant.account_id)
-        view = SavedView(page="/spend", name="x", query="", **owned)
-        plan = Plan(name="x", provider="codex", price_usd=5, seats=1, **owned)
+        target = NoticeTarget(kind="webhook", url=url, secret="x", events=[], label=label, **owned)
+        budget = Budget(amount_usd=5, **owned)
+        texts = dict.fromkeys(("route", "model", "fix"), label)
+        finding = add_account_finding(session, tenant.account_id, **texts)
+        view = SavedView(page="/spend", name=label, query="", **owned)
+        plan = Plan(name=label, provider="codex", price_usd=5, seats=1, **owned)
         plan.first_day = date(2026, 1, 1)
-        mark = ChartMark(day=date(2026, 3, 1), words="x", **owned)
-        connection = ProviderConnection(provider="openai", **owned)
-        session.add_all([audit, other_browser, passkey, target, budget, finding, plan])
+        mark = ChartMark(day=date(2026, 3, 1), words=label, **owned)
+        connection = ProviderConnection(provider="openai", label=label, **owned)
+        session.add_all([audit, other_browser, passkey, target, budget, plan])
         session.add_all([view, mark, connection])
         session.flush()
         session.add(_make_cost(tenant.account_id, connection.id))
@@ -151,15 +155,6 @@ def _make_cost(account_id: str, connection_id: str) -> ReportedCost:
     day = {"bucket_at": datetime(2026, 2, 1, tzinfo=UTC), "day": date(2026, 2, 1)}
     own = {"account_id": account_id, "connection_id": connection_id, "report": "costs"}
     return ReportedCost(**own, **labels, **day, kind="seats", amount=1, currency="USD")
-
-
-def _make_finding(account_id: str) -> AccountFinding:
-    labels = {name: "x" for name in ("detector", "kind", "route", "provider", "model", "fix")}
-    figures: dict[str, Any] = {"calls": 1, "monthly_usd": 1, "observed_usd": 1}
-    seen = {"first_seen": utc_now(), "last_seen": utc_now()}
-    found = {"audit_id": "x", "finding_id": "x", "severity": "low", "confidence": "VERIFIED"}
-    own = {"account_id": account_id, "identity": b"x"}
-    return AccountFinding(**own, **labels, **figures, **seen, **found)
 
 
 def ask(

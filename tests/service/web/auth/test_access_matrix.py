@@ -13,11 +13,16 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.models import AuditSettings, IngestKey, Payment, ReadToken
+from service.models.base import utc_now
+from service.models.identity.security_events import EventKind, add_security_event
+from service.web.auth.scopes import SCOPES
 from tests.service.payments.providers import SETTINGS as PROVIDERS
-from tests.service.support.access_table import ADMIN, CREDENTIALS, SESSION, TABLE, Cell
+from tests.service.support.access_table import ADMIN, CREDENTIALS, RT_BOTH, SESSION, TABLE, Cell
 from tests.service.support.access_world import World, ask, make_world, request_for
 from tests.service.support.described import FILES, check_kind, make_application_on_nothing
 from tests.service.support.scenes import ADMIN_TOKEN, Caller
+from tests.service.support.spend import add_plan_usage, add_spend, spend_line
 from tests.worker.support.promises import Note, at_a_sixth, in_turn, sampled
 
 Route = tuple[str, str]
@@ -181,6 +186,42 @@ def _is_same_response(
 
 def _is_compared(header: str) -> bool:
     return not header.startswith("RateLimit")  # which counts the caller's own requests
+
+
+def test_names_are_text_on_own_pages_and_on_nobody_elses(
+    app: Flask, sessions: "sessionmaker[Session]"
+) -> None:
+    """Each page, list and download that names no thing of an account."""
+    name, mark = "<script>canary</script>", "canary"
+    mine, other = make_world(sessions, name), make_world(sessions)
+    account_id, day = mine.ids["account_id"], utc_now().date()
+    with sessions() as session:
+        key, _ = IngestKey.minted(account_id, label=name)
+        token, _ = ReadToken.minted(account_id, label=name, scopes=SCOPES)
+        terms = {"price_terms": f'[aliases.x]\n"{mark}" = ["openai", "gpt-4o"]\n'}
+        settings = AuditSettings(
+            account_id=account_id, assumptions={"d2_cache_seconds": 77}, **terms
+        )
+        paid = {"provider": "stripe", "kind": "credit", "currency": "USD", "amount": 123}
+        payment = Payment(account_id=account_id, reference="r", **paid)
+        session.add_all([key, token, settings, payment])
+        add_security_event(session, account_id, EventKind.KEY_CREATED, {"prefix": name})
+        add_spend(session, account_id, spend_line(day, route=name, environment=name))
+        add_plan_usage(session, account_id, spend_line(day, route=name, environment=name))
+    ids = [value for key, value in mine.ids.items() if key.endswith("_id")]
+    client, shown = app.test_client(use_cookies=False), set()
+    for route, row in TABLE.items():
+        if route[0] != "GET" or "<" in route[1] or ADMIN in row.taken or not row.taken:
+            continue
+        reader = SESSION if SESSION in row.taken else RT_BOTH
+        theirs, own = (
+            ask(client, route, world.callers[reader], {}).data.decode(errors="ignore")
+            for world in (other, mine)
+        )
+        assert not [each for each in (mark, 'value="77"', "$123", *ids) if each in theirs], route
+        assert name not in own or not own.startswith("<!doctype"), route
+        shown |= {route[1]} if mark in own or 'value="77"' in own or "$123" in own else set()
+    assert len(shown) >= 23
 
 
 def test_a_route_with_an_id_is_not_found_for_another_signed_in_person() -> None:

@@ -59,14 +59,6 @@ def test_refusals_are_events(
     assert [kind for kind in kinds if kind] == expected
 
 
-def test_nobody_sees_another_accounts_activity(
-    app: Flask, ada: Browser, sessions: "sessionmaker[Session]"
-) -> None:
-    ada.post("/developer", "/developer/read-tokens", scope="read:audits")
-    eve = Browser(app, sessions, "eve@example.org")
-    assert "Nothing yet" in eve.get(ACTIVITY)
-
-
 def test_the_text_of_a_user_agent_is_not_shown(app: Flask, ada: Browser) -> None:
     hostile = {"User-Agent": "Your account is locked: https://evil.example <script>"}
     page = ada.get("/developer")

@@ -121,12 +121,6 @@ def test_neither_today_nor_another_day_of_the_past_is_deleted(
     assert pending(db_session, ada.account_id) == []
 
 
-def test_a_form_without_its_token_deletes_nothing(ada: Browser, db_session: Session) -> None:
-    add_calls(db_session, ada.account_id, FAR)
-    assert ada.client.post(f"{PAGE}/delete").status_code == 403
-    assert pending(db_session, ada.account_id) == []
-
-
 def test_a_long_list_is_cut(
     ada: Browser, db_session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

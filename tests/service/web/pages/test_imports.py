@@ -265,22 +265,6 @@ def test_impossible_days_show_a_page(client: FlaskClient, person: Person, query:
     show(client, person, query)
 
 
-def test_it_reveals_nothing_about_others(
-    client: FlaskClient, person: Person, sessions: Sessions
-) -> None:
-    other = add_person(sessions)
-    file: dict[str, Any] = {"content_hash": b"of the file", "label": "secret", "created_at": NOON}
-    theirs = add_run(sessions, other.account_id, **file)
-    add_batches(sessions, other, 3, client="secret")
-    mine = add_run(sessions, person.account_id, **{**file, "label": "mine"})
-    for query in ("", f"?day=2026-03-01&client=secret&before={theirs}", "?source=ingest"):
-        page = show(client, person, query).get_data(as_text=True)
-        assert theirs not in page
-        assert "same file" not in page
-        assert page.count("secret") == (1 if "secret" in query else 0)
-    assert mine in show(client, person).get_data(as_text=True)
-
-
 def test_the_number_of_queries_does_not_grow_with_imports(
     client: FlaskClient, person: Person, sessions: Sessions, statements: list[str]
 ) -> None:

@@ -4,20 +4,20 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.web.auth.browsers import SESSION_COOKIE
+from tests.cases import each_case
 from tests.service.support.uploads import Person
 from tests.service.web.pages.words import words
 
 PUBLIC = ("/", "/upload", "/sign-in", "/sample", "/nowhere")
 
 
-@pytest.mark.parametrize("path", PUBLIC)
+@each_case("path", PUBLIC)
 def test_a_public_page_sends_no_queries_for_a_signed_out_visitor(
     client: FlaskClient, statements: list[str], path: str
 ) -> None:
@@ -38,7 +38,7 @@ def test_templates_name_files_that_exist_without_building_their_paths(app: Flask
     assert "url_for('static'" not in templates  # five of them took a twentieth of a page's time
 
 
-@pytest.mark.parametrize("path", PUBLIC)
+@each_case("path", PUBLIC)
 def test_signed_in_visitors_find_their_pages_everywhere(
     client: FlaskClient, person: Person, path: str
 ) -> None:
@@ -60,7 +60,7 @@ def test_the_current_page_is_marked(client: FlaskClient, person: Person) -> None
     assert page.count("aria-current") == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "marked"),
     [
         ("/settings/connections", '<a href="/settings/connections" aria-current="page">'),

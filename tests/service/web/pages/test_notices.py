@@ -102,7 +102,7 @@ def test_targets_are_not_added_in_a_loop(
     assert [_add(browser, "https://0x7f.1/")[0] for _ in range(2)] == [422, 429]
 
 
-def test_a_test_is_queued_once(ada: Browser, db_session: Session) -> None:
+def test_a_test_is_queued_once_and_gone_with_its_target(ada: Browser, db_session: Session) -> None:
     _add(ada)
     target = _target(db_session)
     for _ in range(2):
@@ -111,6 +111,10 @@ def test_a_test_is_queued_once(ada: Browser, db_session: Session) -> None:
     [delivery] = db_session.scalars(select(NoticeDelivery)).all()
     assert (delivery.event_type, delivery.status) == ("test", "queued")
     assert "test" in words_of(ada.get(f"{PAGE}?sent="))
+    # A removed target is gone with its deliveries.
+    assert ada.post(PAGE, f"{PAGE}/{target.id}/remove").status_code == 303
+    assert db_session.scalars(select(NoticeDelivery)).all() == []
+    assert "No webhooks or Slack channels yet" in ada.get(PAGE)
 
 
 def test_deliveries_are_listed_with_their_outcome_and_resent(
@@ -155,12 +159,3 @@ def test_a_disabled_target_says_why_and_is_enabled_again(ada: Browser, db_sessio
     assert ada.post(PAGE, f"{PAGE}/{target.id}/enable").status_code == 303
     assert "Active" in words_of(ada.get(PAGE))
     assert _target(db_session).disabled_reason is None
-
-
-def test_a_removed_target_is_gone_with_its_deliveries(ada: Browser, db_session: Session) -> None:
-    _add(ada)
-    target = _target(db_session)
-    ada.post(PAGE, f"{PAGE}/{target.id}/test")
-    assert ada.post(PAGE, f"{PAGE}/{target.id}/remove").status_code == 303
-    assert db_session.scalars(select(NoticeDelivery)).all() == []
-    assert "No webhooks or Slack channels yet" in ada.get(PAGE)

@@ -44,7 +44,7 @@ def test_the_highest_share_of_each_window_stays(client: FlaskClient, tenant: Ten
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("days", "is_shown"),
     [("02&to=2026-03-02", True), ("09&to=2026-03-09", True), ("10&to=2026-03-20", False)],
 )

@@ -12,8 +12,9 @@ from werkzeug.test import TestResponse
 from detectors import PriceBook
 from detectors.contract import UnpricedModel
 from service.models import AuditSettings
+from tests.cases import each_case
 from tests.service.support.documents import make_report
-from tests.service.support.uploads import Person, add_person
+from tests.service.support.uploads import Person
 from tests.service.web.pages.forms import load_form
 from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
@@ -65,7 +66,7 @@ def test_a_file_is_imported_in_place_of_the_text(
     assert stored(db_session) == WRITTEN
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("terms", "problem"),
     [
         ("[discounts", "This is not TOML"),
@@ -79,19 +80,6 @@ def test_a_file_is_imported_in_place_of_the_text(
         (f"[discounts]\nopenai = {'9' * 5_000}", "Line 2: expected a name or a number"),
         ("x = " + "[" * 10_000, "Line 1: expected at most 8 brackets"),
         ("[aliases.a]\n" + MANY, "Expected at most 1,000 prices and aliases"),
-    ],
-    ids=[
-        "syntax",
-        "table",
-        "provider",
-        "alias",
-        "long",
-        "short",
-        "tiny",
-        "key",
-        "digits",
-        "depth",
-        "many",
     ],
 )
 def test_a_mistake_is_named_and_nothing_is_saved(
@@ -145,7 +133,7 @@ def test_a_price_for_one_model_joins_the_terms(
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "problem"),
     [
         ({"provider": "azure", "model": ""}, "Enter the provider and the model"),
@@ -177,14 +165,6 @@ def test_a_model_without_a_price_leads_its_owner_to_the_form_with_suggestions(
     form = client.get(link.replace("&amp;", "&"), headers=person.headers).get_data(as_text=True)
     assert 'value="gpt-4o-prd"' in form
     assert "as_provider=openai&amp;as_model=gpt-4o" in form
-
-
-def test_nobody_else_reads_them(client: FlaskClient, person: Person, sessions: Sessions) -> None:
-    send(client, person, "terms-form", terms=TERMS)
-    other = add_person(sessions)
-    for path in (PATH, f"{PATH}/export"):
-        assert "contract" not in client.get(path, headers=other.headers).get_data(as_text=True)
-        assert "contract" not in client.get(path).get_data(as_text=True)
 
 
 def test_rates_are_in_no_log(

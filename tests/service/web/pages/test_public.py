@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
@@ -36,12 +35,6 @@ def test_a_page_has_one_heading_a_title_and_a_main_part(client: FlaskClient, pat
         assert page.count(part) == 1, part
 
 
-def test_the_landing_page_introduces_every_detector(client: FlaskClient) -> None:
-    words = _words(client, "/")
-    for name, summary in introduce_detectors().values():
-        assert f"{name} {summary}" in words
-
-
 @each_case("path", [*OPEN, "/nowhere"])
 def test_a_page_runs_no_inline_script_and_asks_no_other_site(
     client: FlaskClient, path: str
@@ -64,10 +57,10 @@ def test_the_landing_page_makes_the_promise_and_leads_on(client: FlaskClient) ->
     assert "Nobody can turn that off." in words
     for path in ("/sample", "/upload", "/sign-in", "/docs", *LEGAL):
         assert f'href="{path}"' in page
-
-
-def test_without_a_provider_prices_are_plain_words(client: FlaskClient) -> None:
-    words = _words(client, "/")
+    # It introduces every detector.
+    for name, summary in introduce_detectors().values():
+        assert f"{name} {summary}" in words
+    # Without a provider prices are plain words.
     assert "sold online here" in words
     assert "Price shown at checkout" not in words
 
@@ -83,7 +76,7 @@ def test_prices_are_those_of_the_settings(make_app: Callable[..., Flask]) -> Non
     assert "sold online here" not in page
 
 
-@pytest.mark.parametrize("path", LEGAL)
+@each_case("path", LEGAL)
 def test_legal_pages_name_the_operator_or_say_that_nobody_did(
     client: FlaskClient, make_app: Callable[..., Flask], path: str
 ) -> None:
@@ -133,16 +126,6 @@ def test_an_error_page_says_what_to_do_and_which_request_it_was(
         assert f"Status {status}, request ID {answer.headers['X-Request-Id']}" in words
 
 
-def test_too_many_requests_have_a_page(make_app: Callable[..., Flask]) -> None:
-    client = make_app(magic_link_limit_per_minute=1).test_client()
-    asks = {"data": {"email": "a@example.org"}, "headers": {"Accept": "text/html"}}
-    client.post("/auth/magic-link", **asks)
-    answer = client.post("/auth/magic-link", **asks)
-    assert answer.status_code == 429
-    assert int(answer.headers["Retry-After"]) > 0
-    assert "Too many requests" in answer.get_data(as_text=True)
-
-
 def test_addresses_that_people_type_lead_to_sign_in(client: FlaskClient) -> None:
     for typed in ("/login", "/signin", "/signup"):
         answer = client.get(typed)
@@ -164,7 +147,7 @@ def test_without_a_mail_server_sign_in_names_the_file_of_the_mail(
     assert "sent you a sign-in link" not in page
 
 
-@pytest.mark.parametrize(
+@each_case(
     "production", [{"smtp_url": "smtp://mail.example"}, {"base_url": "https://tally.example"}]
 )
 def test_a_production_service_names_no_folder(

@@ -15,6 +15,7 @@ from werkzeug.test import TestResponse
 from service.core.tokens import sign_report
 from service.models import ReportLink, WebSession
 from service.models.base import utc_now
+from tests.cases import each_case
 from tests.service.support.access_table import TABLE
 from tests.service.support.access_world import ask, make_world
 from tests.service.support.browser import Browser, words_of
@@ -177,7 +178,7 @@ def test_all_links_are_revoked_at_once_those_without_a_row_too(
     assert _statuses(app, f"/r/{sign_report(SECRET_KEY, theirs)}") == [200] * 4
 
 
-@pytest.mark.parametrize("generation", [1, 2, -1, 10**12])
+@each_case("generation", [1, 2, -1, 10**12])
 def test_a_generation_that_was_never_issued_is_not_found(
     app: Flask, ada: Browser, audit_id: str, generation: int
 ) -> None:

@@ -6,7 +6,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from flask.testing import FlaskClient
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -122,20 +121,6 @@ def test_what_is_no_report_is_refused_in_the_form(
     answer = _upload(ada, text)
     assert answer.status_code == 422
     assert "Nothing was stored" in words_of(answer.get_data(as_text=True))
-    assert db_session.scalars(select(ProviderConnection)).all() == []
-
-
-def test_a_form_of_another_site_is_refused(ada: Browser, db_session: Session) -> None:
-    answer = _upload(ada, SAMPLES["anthropic costs"].text, csrf_token="another")
-    assert answer.status_code in (400, 403)
-    assert db_session.scalars(select(ProviderConnection)).all() == []
-
-
-def test_a_signed_out_visitor_stores_nothing(client: FlaskClient, db_session: Session) -> None:
-    file = (io.BytesIO(SAMPLES["anthropic costs"].text.encode()), "report.csv")
-    answer = client.post(PAGE, data={"file": file}, content_type="multipart/form-data")
-    assert answer.status_code == 303
-    assert "/sign-in" in answer.headers["Location"]
     assert db_session.scalars(select(ProviderConnection)).all() == []
 
 

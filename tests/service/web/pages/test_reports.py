@@ -94,22 +94,23 @@ def test_the_page_prints_the_report(
         assert words in page, words
 
 
-def test_a_report_that_lacks_valid_rows_says_so_at_its_top(
+def test_the_page_says_what_a_report_lacks(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
     page = _text(_get(client, config, add_report(make_report(audit=make_summary(valid_pct=94.9)))))
     assert "Only 94.9% of the rows could be read" in page
     page = _text(_get(client, config, add_report(make_report(audit=make_summary(valid_pct=95.0)))))
     assert "of the rows could be read. The figures" not in page
-
-
-def test_list_price_cost_is_not_called_a_bill(
-    client: FlaskClient, config: Config, add_report: AddReport
-) -> None:
+    # List price cost is not called a bill.
     page = _text(
         _get(client, config, add_report(make_report(audit=make_summary(equiv_spend=True))))
     )
     assert "not a bill" in page
+    # A finding without dollars claims none.
+    silent = make_finding(1, confidence="INFORMATIONAL", monthly_cost_impact_usd=Decimal(0))
+    page = _text(_get(client, config, add_report(make_report(findings=(silent,)))))
+    assert "Worth checking" in page
+    assert "Oversized model on 1 route" in page
 
 
 def test_an_empty_report_still_reads_well(
@@ -133,15 +134,6 @@ def test_an_empty_report_still_reads_well(
     assert "There were no calls to audit" in page
 
 
-def test_a_finding_without_dollars_claims_none(
-    client: FlaskClient, config: Config, add_report: AddReport
-) -> None:
-    silent = make_finding(1, confidence="INFORMATIONAL", monthly_cost_impact_usd=Decimal(0))
-    page = _text(_get(client, config, add_report(make_report(findings=(silent,)))))
-    assert "Worth checking" in page
-    assert "Oversized model on 1 route" in page
-
-
 def test_a_page_of_thousands_of_findings_stays_one_page(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
@@ -163,28 +155,20 @@ def test_markup_in_labels_stays_text(
     assert b"alert(1)" in page
 
 
-def test_an_audit_that_is_not_done_says_so(
-    client: FlaskClient, config: Config, add_report: AddReport
+def test_an_audit_without_a_report_says_why(
+    client: FlaskClient, config: Config, add_report: AddReport, db_session: Session
 ) -> None:
     response = _get(client, config, add_report(None, status="queued"))
     assert response.status_code == 200
     assert "not ready yet" in _text(response)
-
-
-def test_a_report_that_was_deleted_says_so(
-    client: FlaskClient, config: Config, add_report: AddReport, db_session: Session
-) -> None:
+    # A report that was deleted says so.
     audit_id = add_report(None, status="done")
     db_session.get_one(Audit, audit_id).report_deleted_at = utc_now()
     db_session.commit()
     response = _get(client, config, audit_id)
     assert response.status_code == 200
     assert "This report was deleted" in _text(response)
-
-
-def test_a_failed_audit_says_why(
-    client: FlaskClient, config: Config, add_report: AddReport
-) -> None:
+    # A failed audit says why.
     response = _get(client, config, add_report(None, status="failed", error="The log broke off."))
     assert response.status_code == 200
     assert "The log broke off." in _text(response)
@@ -199,11 +183,7 @@ def test_the_page_leaks_nothing_through_its_headers(
         assert "noindex" in response.headers["X-Robots-Tag"]
 
 
-def test_a_token_of_a_deleted_audit_is_not_found(client: FlaskClient, config: Config) -> None:
-    assert _get(client, config, "0" * 32).status_code == 404
-
-
-@pytest.mark.parametrize(("seconds", "status"), [(-1, 200), (0, 200), (1, 404)])
+@each_case(("seconds", "status"), [(-1, 200), (0, 200), (1, 404)])
 def test_a_link_lives_thirty_days_to_the_second(
     client: FlaskClient, config: Config, add_report: AddReport, seconds: int, status: int
 ) -> None:
@@ -214,12 +194,17 @@ def test_a_link_lives_thirty_days_to_the_second(
         assert client.get(f"/r/{token}").status_code == status
 
 
-def test_a_link_from_the_future_is_not_found(
+def test_a_token_of_another_time_secret_or_audit_is_not_found(
     client: FlaskClient, config: Config, add_report: AddReport
 ) -> None:
     with time_machine.travel(datetime.now(UTC) + timedelta(days=1), tick=False):
         token = sign_report(config.secret_key, add_report(make_report()))
     assert client.get(f"/r/{token}").status_code == 404
+    # A token of another secret is not found.
+    token = sign_report("another secret of 32 characters or so", add_report(make_report()))
+    assert client.get(f"/r/{token}").status_code == 404
+    # A token of a deleted audit is not found.
+    assert _get(client, config, "0" * 32).status_code == 404
 
 
 @at_both_scales
@@ -261,11 +246,6 @@ def test_what_cannot_be_a_token_is_invalid(client: FlaskClient, token: str) -> N
         error = client.get(f"/r/{token}{rest}", headers=accept)
         assert error_of(error, 422, "validation_error") == "Invalid report link."
     assert client.get(f"/r/{'a' * 200}").status_code == 404
-
-
-def test_a_token_of_another_secret_is_not_found(client: FlaskClient, add_report: AddReport) -> None:
-    token = sign_report("another secret of 32 characters or so", add_report(make_report()))
-    assert client.get(f"/r/{token}").status_code == 404
 
 
 def test_the_links_days_are_a_setting(

@@ -129,9 +129,7 @@ def test_the_tag_attribute_of_traces_is_chosen_and_cleared(
         assert db_session.scalars(select(Account.tag_attribute)).one() == kept
 
 
-@pytest.mark.parametrize(
-    "name", ["gen_ai.input.messages", "input.value", "content", "x" * 101, "a\nb", "ü"]
-)
+@each_case("name", ["gen_ai.input.messages", "input.value", "content", "x" * 101, "a\nb", "ü"])
 def test_an_attribute_with_text_or_without_a_name_is_no_tag(
     app: Flask, sessions: "sessionmaker[Session]", db_session: Session, name: str
 ) -> None:
