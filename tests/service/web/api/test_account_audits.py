@@ -1,6 +1,5 @@
 """Audits of an account, which are other than those of its imports, and imports on request."""
 
-from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -10,10 +9,12 @@ from flask.testing import FlaskClient
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.models import Audit, CallFile, SpanBatch, SpendRow
-from service.models.base import new_id, utc_now
+from service.models import Audit, SpanBatch
+from service.models.base import utc_now
 from service.models.imports.span_batches import list_accounts_due
+from tests.cases import each_case
 from tests.service.support.scenes import AUDITS, Tenant, error_of
+from tests.service.support.spend import add_spend, spend_line
 from tests.service.support.uploads import Person, add_person
 from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
@@ -36,39 +37,8 @@ def person(sessions: Sessions) -> Person:
 def called(sessions: Sessions, person: Person) -> Person:
     """An account with one stored file of three calls."""
     with sessions() as session:
-        days = {"first_day": utc_now().date(), "last_day": utc_now().date()}
-        file = CallFile(
-            id=new_id(),
-            account_id=person.account_id,
-            blob_key="store/x.parquet",
-            level=1,
-            calls=3,
-            bytes=9,
-            **days,
-        )
-        session.add(file)
-        session.flush()
-        session.add(_spend(file, days["first_day"]))
-        session.commit()
+        add_spend(session, person.account_id, spend_line(utc_now().date(), "12.34", calls=3))
     return person
-
-
-def _spend(file: CallFile, day: date) -> SpendRow:
-    counts = dict.fromkeys(
-        ("unpriced_calls", "prompt_tokens", "completion_tokens", "cached_tokens"), 0
-    )
-    labels = {"route": "search", "provider": "openai", "model": "gpt-4o", "environment": ""}
-    dollars = {"cost_usd": Decimal("12.34"), "list_usd": Decimal("12.34")}
-    return SpendRow(
-        account_id=file.account_id,
-        file_id=file.id,
-        day=day,
-        calls=3,
-        cache_write_tokens=0,
-        **counts,
-        **labels,
-        **dollars,
-    )
 
 
 def test_an_account_without_calls_is_asked_to_send_some(
@@ -94,7 +64,7 @@ def test_an_audit_of_the_account_is_queued_once(
     assert (audit.source, audit.window_days, audit.status) == ("account", 90, "queued")
 
 
-@pytest.mark.parametrize("days", ["1", "31", "x", "30.0", ""])
+@each_case("days", ["1", "31", "x", "30.0", ""])
 def test_another_window_is_refused(client: FlaskClient, called: Person, days: str) -> None:
     response = client.post(f"{PATH}?window_days={days}", headers=called.headers)
     assert "must be 7, 30 or 90" in error_of(response, 422, "validation_error")

@@ -28,6 +28,7 @@ from service.models import (
 from service.models.base import new_id, utc_now
 from tests.cases import each_case
 from tests.service.support.browser import Browser, words_of
+from tests.service.support.findings import add_account_finding
 from tests.service.support.scenes import Tenant, error_of
 from tests.service.support.spend import add_spend, spend_line
 
@@ -47,31 +48,12 @@ def add(sessions: Sessions, tenant: Tenant) -> Add:
     """Add a finding; return its ID."""
 
     def add(usd: int, state: str = "open", **fields: Any) -> str:
-        own = {
-            "id": new_id(),
-            "account_id": tenant.account_id,
-            "identity": new_id().encode(),
-            "detector": "d2_missed_caching",
-            "kind": "uncached_prefix",
-            "route": f"route-{usd}",
-            "provider": "openai",
-            "model": "gpt-4o",
-            "audit_id": "a" * 32,
-            "finding_id": "d2-001",
-            "severity": "high",
-            "confidence": "ESTIMATED",
-            "fix": "Put the cached part first.",
-            "calls": 10,
-            "monthly_usd": Decimal(usd),
-            "observed_usd": Decimal(usd),
-            "first_seen": SEEN,
-            "last_seen": SEEN,
-            **fields,
-        }
+        own: dict[str, Any] = {"route": f"route-{usd}", "model": "gpt-4o"}
+        own |= {"first_seen": SEEN, "last_seen": SEEN, "observed_usd": Decimal(usd)}
+        own["fix"] = "Put the cached part first."
         with sessions() as session:
-            session.add(AccountFinding(state=state, **own))
-            session.commit()
-        return str(own["id"])
+            amount = {"state": state, "monthly_usd": Decimal(usd)}
+            return add_account_finding(session, tenant.account_id, **{**own, **amount, **fields}).id
 
     return add
 
@@ -262,7 +244,7 @@ def test_findings_are_assigned_together_and_the_list_is_filtered_by_assignee(
     assert "at most 120 characters" in words_of(answer.text)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("model", "call"),
     [
         ("claude-sonnet-4-5", '"cache_control": {"type": "ephemeral"}'),
@@ -324,9 +306,7 @@ def add_audits(sessions: Sessions, account_id: str, finding: str) -> None:
         session.commit()
 
 
-@pytest.mark.parametrize(
-    "typed", [{"assignee": "x" * 121}, {"assignee": "a\nb"}, {"note": "x" * 2_001}]
-)
+@each_case("typed", [{"assignee": "x" * 121}, {"assignee": "a\nb"}, {"note": "x" * 2_001}])
 def test_a_text_that_is_too_long_is_shown_again(
     typed: dict[str, str], owner: Browser, add: Add
 ) -> None:

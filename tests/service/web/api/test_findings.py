@@ -5,38 +5,21 @@ from urllib.parse import quote
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, sessionmaker
 
-from service.models import Audit, FindingRow
 from tests.cases import each_case
 from tests.service.support.scenes import AUDITS, Tenant, error_of
+from tests.service.web.pages.scenes import add_finding, add_run
 
 
-def _add_audit(session: Session, account_id: str, dollars: tuple[str, ...] = ()) -> str:
-    audit = Audit(account_id=account_id, source="ingest", blob_key="raw/x.jsonl", status="done")
-    session.add(audit)
-    session.flush()
+def _add_audit(
+    sessions: "sessionmaker[Session]", account_id: str, dollars: tuple[str, ...] = ()
+) -> str:
+    audit_id = add_run(sessions, account_id)
     for rank, amount in reversed(list(enumerate(dollars, 1))):
-        session.add(
-            FindingRow(
-                audit_id=audit.id,
-                rank=rank,
-                id=f"d{7 - rank}-001",  # the rank decides, not the id
-                detector="d1_model_overkill",
-                kind="",
-                route="support-bot",
-                provider="openai",
-                model="gpt-4o",
-                calls=10,
-                severity="high",
-                confidence="ESTIMATED",
-                monthly_cost_impact_usd=Decimal(amount),
-                observed_cost_impact_usd=Decimal(amount),
-                fix="Use a smaller model.",
-            )
-        )
-    session.commit()
-    return audit.id
+        own = {"id": f"d{7 - rank}-001", "monthly_cost_impact_usd": Decimal(amount)}
+        add_finding(sessions, audit_id, rank, 1, **own)  # the rank decides, not the id
+    return audit_id
 
 
 def _path(audit_id: str) -> str:
@@ -44,9 +27,9 @@ def _path(audit_id: str) -> str:
 
 
 def test_findings_are_listed_by_rank_with_exactly_the_documented_fields(
-    client: FlaskClient, tenant: Tenant, db_session: Session
+    client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]"
 ) -> None:
-    audit_id = _add_audit(db_session, tenant.account_id, ("900.123456789", "20", "0"))
+    audit_id = _add_audit(sessions, tenant.account_id, ("900.123456789", "20", "0"))
     response = client.get(_path(audit_id), headers=tenant.reads)
     assert response.status_code == 200
     document = response.get_json()
@@ -59,7 +42,7 @@ def test_findings_are_listed_by_rank_with_exactly_the_documented_fields(
         "severity": "high",
         "confidence": "ESTIMATED",
         "monthly_cost_impact_usd": 900.123456789,
-        "fix": "Use a smaller model.",
+        "fix": "Try another model.",
         "impact_low": None,
         "impact_high": None,
         "first_seen": None,
@@ -70,23 +53,19 @@ def test_findings_are_listed_by_rank_with_exactly_the_documented_fields(
         20,
         0,
     ]
+    # An audit without findings has an empty list.
+    audit_id = _add_audit(sessions, tenant.account_id)
+    response = client.get(_path(audit_id), headers=tenant.reads)
+    assert response.get_json() == {"audit_id": audit_id, "findings": []}
 
 
 @pytest.mark.usefixtures("without_indexes")
 def test_findings_are_ranked_however_they_were_written(
-    client: FlaskClient, tenant: Tenant, db_session: Session
+    client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]"
 ) -> None:
-    audit_id = _add_audit(db_session, tenant.account_id, ("7", "5", "3", "1"))
+    audit_id = _add_audit(sessions, tenant.account_id, ("7", "5", "3", "1"))
     listed = client.get(_path(audit_id), headers=tenant.reads).get_json()["findings"]
     assert [one["monthly_cost_impact_usd"] for one in listed] == [7, 5, 3, 1]
-
-
-def test_an_audit_without_findings_has_an_empty_list(
-    client: FlaskClient, tenant: Tenant, db_session: Session
-) -> None:
-    audit_id = _add_audit(db_session, tenant.account_id)
-    response = client.get(_path(audit_id), headers=tenant.reads)
-    assert response.get_json() == {"audit_id": audit_id, "findings": []}
 
 
 @each_case("audit_id", ["x" * 201, "\0", "a\nb", "\x7f", "\x85", "a\x1b[0m"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
 from detectors.contract import (
@@ -26,7 +26,6 @@ from tests.service.support.scenes import (
     INGEST,
     INGEST_V2,
     Tenant,
-    add_tenant,
     batch,
     error_of,
     record,
@@ -109,16 +108,6 @@ def test_both_versions_count_towards_the_same_limits(
             for url in (INGEST, INGEST_V2, INGEST, INGEST_V2)
         ]
         assert statuses == [201, 201, 429, 429]
-
-
-def test_it_takes_an_active_subscription_and_an_ingest_key(
-    client: FlaskClient, sessions: "sessionmaker[Session]", tenant: Tenant
-) -> None:
-    lapsed = add_tenant(sessions, status="canceled")
-    response = client.post(INGEST_V2, json=batch(), headers=lapsed.writes)
-    error_of(response, 402, "payment_required")
-    response = client.post(INGEST_V2, json=batch(), headers=tenant.reads)
-    error_of(response, 401, "unauthorized")
 
 
 @each_case("path", ["/api/v2", "/api/v2/audits", "/api/v2/nothing"])

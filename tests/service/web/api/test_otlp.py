@@ -121,8 +121,7 @@ def test_an_answer_names_the_numbers_that_we_dont_know(
     client: FlaskClient, tenant: Tenant, db_session: Session, kind: str
 ) -> None:
     odd = {"gen_ai.usage.hologram_units": 41_200, "gen_ai.usage.Dear CANARY": 3}
-    encode = {PROTOBUF: as_protobuf, JSON: as_json}[kind]
-    answer = _send(client, tenant, encode(document(span({**CHAT, **odd}))), kind)
+    answer = _send(client, tenant, ENCODERS[kind](document(span({**CHAT, **odd}))), kind)
     assert _partial(answer, kind) == (
         0,
         "Some spans have usage attributes that we don't know: gen_ai.usage.hologram_units."

@@ -55,12 +55,10 @@ def add_finding(sessions: Sessions, audit_id: str, rank: int, usd: int, **fields
         "severity": "high",
         "confidence": "ESTIMATED",
         "observed_cost_impact_usd": Decimal(usd),
+        "monthly_cost_impact_usd": Decimal(usd),
         "fix": "Try another model.",
         **fields,
     }
     with sessions() as session:
-        impact = Decimal(usd)
-        session.add(
-            FindingRow(audit_id=audit_id, rank=rank, monthly_cost_impact_usd=impact, **values)
-        )
+        session.add(FindingRow(audit_id=audit_id, rank=rank, **values))
         session.commit()
