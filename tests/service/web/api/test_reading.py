@@ -52,7 +52,7 @@ def _pages(client: FlaskClient, tenant: Tenant, **query: Any) -> Iterator[list[d
         query["cursor"] = document["next_cursor"]
 
 
-@pytest.mark.parametrize("limit", [1, 3, 4, 5, 11, 12, 200])
+@each_case("limit", [1, 3, 4, 5, 11, 12, 200])
 def test_pages_together_are_the_whole_list_in_its_order(
     client: FlaskClient, tenant: Tenant, audits: list[str], limit: int
 ) -> None:
@@ -87,7 +87,7 @@ def test_what_is_added_meanwhile_moves_no_page(
     assert seen == audits
 
 
-@pytest.mark.parametrize("status", STATUSES)
+@each_case("status", STATUSES)
 def test_a_status_filters_also_over_pages(
     client: FlaskClient, tenant: Tenant, audits: list[str], status: str
 ) -> None:
@@ -97,7 +97,7 @@ def test_a_status_filters_also_over_pages(
     assert {one["status"] for one in listed} == {status}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("since", "count"),
     [
         ("2026-03-01", 12),

@@ -110,7 +110,7 @@ def test_a_canary_in_a_rejected_body_is_kept_nowhere(
         headers |= {"Content-Encoding": encoding} if encoding else {}
         response = requests.post(f"{live.url}{INGEST}", body, headers=headers, timeout=60)
         assert response.status_code in (400, 413, 422)
-        assert CANARY not in response.text or "field name" in name
+        assert CANARY not in response.text
         assert CANARY not in str(response.headers)
 
 
@@ -153,19 +153,6 @@ def test_a_canary_in_an_export_is_kept_nowhere(live: LiveService, name: str) -> 
     assert report.audit.records
     for written in (refused.text, accepted.text, scrubbed.decode(), report.to_json().decode()):
         assert CANARY not in written
-
-
-@each_case("name", ["field name", "long field name", "field name with a line"])
-def test_a_field_name_that_is_none_is_not_repeated(
-    live: LiveService, tenant: Tenant, name: str
-) -> None:
-    response = requests.post(
-        f"{live.url}{INGEST}",
-        PAYLOADS[name],
-        headers={**tenant.writes, "Content-Type": "application/json"},
-        timeout=30,
-    )
-    assert CANARY not in response.text
 
 
 def test_a_canary_in_a_header_an_address_or_a_token_is_kept_nowhere(

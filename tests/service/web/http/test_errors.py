@@ -112,7 +112,7 @@ def test_an_error_outside_the_api_follows_accept(
             error_of(response, 404, "not_found")
 
 
-@pytest.mark.parametrize(("path", "method"), [(INGEST, "GET"), (INGEST, "PUT"), (AUDITS, "PUT")])
+@each_case(("path", "method"), [(INGEST, "GET"), (INGEST, "PUT"), (AUDITS, "PUT")])
 def test_an_unsupported_method_names_the_supported_ones(
     client: FlaskClient, path: str, method: str
 ) -> None:

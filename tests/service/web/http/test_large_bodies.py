@@ -18,6 +18,7 @@ from service.web.http import bodies
 from service.web.http.bodies import SPOOLED_BYTES
 from service.web.http.current import WITHOUT_SLOT
 from service.web.http.shares import Shares
+from tests.cases import each_case
 from tests.service.support.scenes import Tenant, error_of, record
 from tests.worker.support.waiting import wait_until
 
@@ -35,7 +36,7 @@ def _post(client: FlaskClient, tenant: Tenant, body: bytes, **headers: str) -> A
     return client.post(PATH, data=body, content_type="application/json", headers=headers)
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@each_case("packed", [False, True])
 def test_a_large_body_is_accepted_and_gives_its_memory_back(
     app: Flask, client: FlaskClient, tenant: Tenant, packed: bool
 ) -> None:
@@ -65,7 +66,7 @@ def test_a_large_body_that_finds_no_memory_is_refused_and_counted(
     assert _post(client, tenant, _large()).status_code == 201
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("broken", "status"),
     [
         (lambda _: gzip.compress(b" " * 54_000_000), 413),
@@ -74,7 +75,6 @@ def test_a_large_body_that_finds_no_memory_is_refused_and_counted(
         (lambda packed: packed + b"x", 400),
         (lambda _: b"no gzip", 400),
     ],
-    ids=["a bomb", "cut off", "two members", "more after it", "not gzip"],
 )
 def test_a_packed_body_that_is_large_or_broken_is_rejected(
     client: FlaskClient, tenant: Tenant, broken: Callable[[bytes], bytes], status: int

@@ -6,6 +6,7 @@ import pytest
 from flask import Flask
 
 from service.core.tokens import sign_report
+from tests.cases import each_case
 from tests.service.support.scenes import SECRET_KEY
 
 LINK = f"/r/{sign_report(SECRET_KEY, 'a' * 32)}"
@@ -29,7 +30,7 @@ def test_pages_and_links_share_a_limit(limited: Flask) -> None:
     assert other.status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/static/tallystick.css"])
+@each_case("path", ["/healthz", "/static/tallystick.css"])
 def test_other_paths_have_no_such_limit(limited: Flask, path: str) -> None:
     client = limited.test_client(use_cookies=False)
     for _ in range(30):

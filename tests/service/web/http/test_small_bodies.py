@@ -5,7 +5,6 @@ import json
 import tracemalloc
 from typing import Any, Final
 
-import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
@@ -108,7 +107,7 @@ def test_only_the_fields_of_the_schema_are_built() -> None:
     assert peak < 100_000
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("field", "message"),
     [("email", "email must be an email address"), ("next", "next must be a path on this site")],
 )

@@ -6,6 +6,8 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
+from tests.cases import each_case
+
 FOR_GOOD = "public, max-age=31536000, immutable"
 
 
@@ -27,7 +29,7 @@ def test_browsers_keep_every_file_that_a_page_names(client: FlaskClient) -> None
             assert (answer.status_code, answer.headers["Cache-Control"]) == (200, FOR_GOOD), path
 
 
-@pytest.mark.parametrize("query", ["", "?v=", "?v=000000000000"])
+@each_case("query", ["", "?v=", "?v=000000000000"])
 def test_a_file_of_another_version_is_asked_for_again(client: FlaskClient, query: str) -> None:
     with client.get(f"/static/tallystick.css{query}") as answer:
         assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "no-cache")
@@ -36,7 +38,7 @@ def test_a_file_of_another_version_is_asked_for_again(client: FlaskClient, query
         assert "immutable" not in answer.headers.get("Cache-Control", "")
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "zstd", "br"])
+@each_case("encoding", ["gzip", "zstd", "br"])
 def test_pages_and_files_are_compressed(client: FlaskClient, encoding: str) -> None:
     for path in ("/sign-in", "/sample", *_files(client)[2:]):
         with client.get(path, headers={"Accept-Encoding": encoding}) as answer:

@@ -23,12 +23,6 @@ Sessions = sessionmaker[Session]
 Share = Callable[..., Flask]
 
 
-def _set_plan(session: Session, account_id: str, plan: str) -> None:
-    owned = Subscription.account_id == account_id
-    session.execute(update(Subscription).where(owned).values(plan=plan))
-    session.commit()
-
-
 def _send(app: Flask, tenant: Tenant, **headers: str) -> TestResponse:
     return app.test_client().post(INGEST, json=batch(1), headers={**tenant.writes, **headers})
 
@@ -42,6 +36,13 @@ def test_a_full_queue_gets_a_429_until_audits_are_done(
     message = error_of(response, 429, "rate_limited")
     assert message.startswith("3 of your audits are queued, the most that your plan allows.")
     assert int(response.headers["Retry-After"]) > 0
+    # It is that of one account, and longer in a larger plan.
+    assert _send(app, add_tenant(sessions)).status_code == 201
+    with sessions() as session:
+        owned = Subscription.account_id == tenant.account_id
+        session.execute(update(Subscription).where(owned).values(plan="team"))
+        session.commit()
+    assert [_send(app, tenant).status_code for _ in range(3)] == [201, 201, 429]
     with sessions() as session:
         session.execute(update(Audit).values(status="done"))
         session.commit()
@@ -59,52 +60,27 @@ def test_a_queue_that_is_far_from_full_is_counted_once_a_second(
     assert len([one for one in statements if "count(" in one and "audits.status" in one]) == 3
 
 
-def test_a_larger_plan_queues_more(share_app: Share, sessions: Sessions, tenant: Tenant) -> None:
-    app = share_app(queued_audits=by_plan(1, 3, 5))
+def test_what_a_full_queue_still_takes_and_what_a_refused_batch_leaves(
+    share_app: Share, tenant: Tenant, sessions: Sessions
+) -> None:
+    app = share_app(queued_audits=by_plan(1, 1, 1))
+    keyed = {"Idempotency-Key": "one"}
+    assert _send(app, tenant, **keyed).status_code == 201
+    assert _send(app, tenant, **keyed).status_code == 200
+    assert _send(app, tenant).status_code == 429
+    # A refused batch leaves nothing.
+    before = len(list(_blobs(app)))
+    _send(app, tenant)
+    assert len(list(_blobs(app))) == before
     with sessions() as session:
-        _set_plan(session, tenant.account_id, "team")
-    assert [_send(app, tenant).status_code for _ in range(6)] == [201] * 5 + [429]
-
-
-def test_a_full_queue_is_another_accounts_own(
-    share_app: Share, sessions: Sessions, tenant: Tenant
-) -> None:
-    app = share_app(queued_audits=by_plan(1, 1, 1))
-    assert [_send(app, tenant).status_code for _ in range(2)] == [201, 429]
-    assert _send(app, add_tenant(sessions)).status_code == 201
-
-
-def test_agents_own_totals_are_taken_although_the_queue_is_full(
-    share_app: Share, tenant: Tenant
-) -> None:
-    app = share_app(queued_audits=by_plan(1, 1, 1))
-    assert [_send(app, tenant).status_code for _ in range(2)] == [201, 429]
+        assert len(session.scalars(select(Audit)).all()) == 1
+    # Agents own totals are taken although the queue is full.
     client = app.test_client(use_cookies=False)
     found = {}
     for path in ("logs", "metrics"):
         answer = client.post(f"/otlp/v1/{path}", json={}, headers=tenant.writes)
         found[path] = answer.status_code
     assert found == {"logs": 429, "metrics": 200}
-
-
-def test_a_replay_is_answered_although_the_queue_is_full(share_app: Share, tenant: Tenant) -> None:
-    app = share_app(queued_audits=by_plan(1, 1, 1))
-    keyed = {"Idempotency-Key": "one"}
-    assert _send(app, tenant, **keyed).status_code == 201
-    assert _send(app, tenant, **keyed).status_code == 200
-    assert _send(app, tenant).status_code == 429
-
-
-def test_a_refused_batch_leaves_nothing(
-    share_app: Share, sessions: Sessions, tenant: Tenant
-) -> None:
-    app = share_app(queued_audits=by_plan(1, 1, 1))
-    _send(app, tenant)
-    before = len(list(_blobs(app)))
-    _send(app, tenant)
-    assert len(list(_blobs(app))) == before
-    with sessions() as session:
-        assert len(session.scalars(select(Audit)).all()) == 1
 
 
 def _blobs(app: Flask) -> list[str]:
@@ -124,19 +100,15 @@ def test_a_full_storage_gets_a_402(
         stored.frame_bytes = (1 << 30) - stored.raw_bytes
         session.commit()
     response = _send(app, tenant)
-    assert error_of_links(response).startswith("Your storage is full: your plan includes 1 GiB.")
-    with sessions() as session:
-        session.execute(update(Audit).values(raw_purged_at=utc_now()))
-        session.commit()
-    assert _send(app, tenant).status_code == 201
-
-
-def error_of_links(response: TestResponse) -> str:
     assert response.status_code == 402
     error = response.get_json()["error"]
     assert error["code"] == "payment_required"
     assert error["payment_links"]
-    return str(error["message"])
+    assert error["message"].startswith("Your storage is full: your plan includes 1 GiB.")
+    with sessions() as session:
+        session.execute(update(Audit).values(raw_purged_at=utc_now()))
+        session.commit()
+    assert _send(app, tenant).status_code == 201
 
 
 def _upload(client: FlaskClient, key: str | None = None) -> TestResponse:

@@ -33,7 +33,7 @@ def _post(
 
 
 def test_a_key_is_limited_exactly_and_gets_the_time_to_wait(
-    share_app: MakeApp, tenant: Tenant
+    share_app: MakeApp, tenant: Tenant, sessions: "sessionmaker[Session]"
 ) -> None:
     client = share_app(ingest_key_limit_per_minute=10).test_client()
     statuses = [_post(client, tenant, _address()).status_code for _ in range(30)]
@@ -41,15 +41,8 @@ def test_a_key_is_limited_exactly_and_gets_the_time_to_wait(
     response = _post(client, tenant, _address())
     error_of(response, 429, "rate_limited")
     assert 1 <= int(response.headers["Retry-After"]) <= 60
-
-
-def test_each_key_has_a_limit_of_its_own(
-    share_app: MakeApp, tenant: Tenant, sessions: "sessionmaker[Session]"
-) -> None:
-    client = share_app(ingest_key_limit_per_minute=2).test_client()
-    other = add_tenant(sessions)
-    assert [_post(client, tenant, _address()).status_code for _ in range(3)] == [201, 201, 429]
-    assert [_post(client, other, _address()).status_code for _ in range(3)] == [201, 201, 429]
+    # Each key has a limit of its own.
+    assert _post(client, add_tenant(sessions), _address()).status_code == 201
 
 
 def test_an_address_is_limited_over_all_its_keys(

@@ -142,16 +142,6 @@ def test_the_limit_holds_without_redis_and_nothing_breaks(
     note("21 without Redis uploads are limited all the same", 30, statuses.count(500))
 
 
-def test_reading_the_status_has_a_limit(
-    share_app: MakeApp, sessions: "sessionmaker[Session]"
-) -> None:
-    client = share_app(read_limit_per_minute=2).test_client(use_cookies=False)
-    person = add_person(sessions)
-    path = f"{AUDITS}/x/status"
-    statuses = [client.get(path, headers=person.headers).status_code for _ in range(3)]
-    assert statuses == [404, 404, 429]
-
-
 def test_the_402_has_a_link_for_each_provider_that_is_configured(
     share_app: MakeApp, sessions: "sessionmaker[Session]"
 ) -> None:

@@ -58,11 +58,25 @@ def _status(client: FlaskClient, headers: dict[str, str], audit_id: str) -> dict
     return status
 
 
-def test_a_queued_audit_has_a_position_and_nothing_else(
+def test_an_audit_shows_what_is_known_at_its_status(
     client: FlaskClient, sessions: Sessions, headers: dict[str, str]
 ) -> None:
     audit_id = _add_audit(sessions, valid_pct=90.0, error="of a requeued attempt")
     assert _status(client, headers, audit_id) == {"status": "queued", "queue_position": 0}
+    # A running audit shows its share of valid rows once known.
+    before = _add_audit(sessions, status="processing")
+    assert _status(client, headers, before) == {"status": "processing"}
+    after = _add_audit(sessions, status="processing", valid_pct=0.0)
+    assert _status(client, headers, after) == {"status": "processing", "valid_pct": 0.0}
+    # A finished audit keeps its share of valid rows.
+    audit_id = _add_audit(sessions, status="done", valid_pct=99.5)
+    assert _status(client, headers, audit_id) == {"status": "done", "valid_pct": 99.5}
+    # A failed audit says why.
+    validated = _add_audit(sessions, status="failed", valid_pct=20.0, error="too few")
+    expected = {"status": "failed", "valid_pct": 20.0, "error": "too few"}
+    assert _status(client, headers, validated) == expected
+    crashed = _add_audit(sessions, status="failed", error="gave up")
+    assert _status(client, headers, crashed) == {"status": "failed", "error": "gave up"}
 
 
 def test_the_position_counts_the_audits_that_workers_serve_first_in_both_queues(
@@ -94,29 +108,3 @@ def test_audits_of_one_instant_have_positions_of_their_own(
     ids = [_add_audit(sessions) for _ in range(4)]
     positions = [_status(client, headers, one)["queue_position"] for one in ids]
     assert sorted(positions) == [0, 1, 2, 3]
-
-
-def test_a_running_audit_shows_its_share_of_valid_rows_once_known(
-    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
-) -> None:
-    before = _add_audit(sessions, status="processing")
-    assert _status(client, headers, before) == {"status": "processing"}
-    after = _add_audit(sessions, status="processing", valid_pct=0.0)
-    assert _status(client, headers, after) == {"status": "processing", "valid_pct": 0.0}
-
-
-def test_a_finished_audit_keeps_its_share_of_valid_rows(
-    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
-) -> None:
-    audit_id = _add_audit(sessions, status="done", valid_pct=99.5)
-    assert _status(client, headers, audit_id) == {"status": "done", "valid_pct": 99.5}
-
-
-def test_a_failed_audit_says_why(
-    client: FlaskClient, sessions: Sessions, headers: dict[str, str]
-) -> None:
-    validated = _add_audit(sessions, status="failed", valid_pct=20.0, error="too few")
-    expected = {"status": "failed", "valid_pct": 20.0, "error": "too few"}
-    assert _status(client, headers, validated) == expected
-    crashed = _add_audit(sessions, status="failed", error="gave up")
-    assert _status(client, headers, crashed) == {"status": "failed", "error": "gave up"}
