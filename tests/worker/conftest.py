@@ -155,6 +155,19 @@ def engine(config: Config) -> Iterator[Engine]:
 
 
 @pytest.fixture
+def other_account_id(engine: Engine) -> Iterator[str]:
+    """Another account than that of `new_audit`, for as long as the test."""
+    with Session(engine) as session:
+        account = Account(email="other@example.com")
+        session.add(account)
+        session.commit()
+        account_id = account.id
+    yield account_id
+    with engine.begin() as connection:
+        connection.execute(delete(Account).where(Account.id == account_id))
+
+
+@pytest.fixture
 def blobs(config: Config) -> BlobStore:
     return BlobStore.from_url(config.storage_url)
 

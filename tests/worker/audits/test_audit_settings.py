@@ -1,6 +1,6 @@
 """An account's assumptions and prices apply to its audits, and to nobody else's."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from detectors.contract import Report
 from service.config import Config
 from service.core.blobs import BlobStore
-from service.models import Account, Audit, AuditSettings
+from service.models import Audit, AuditSettings
 from service.models.audits.audit_settings import (
     find_settings,
     list_typed_terms,
@@ -28,17 +28,6 @@ from worker import run_audit
 NewAudit = Callable[[], str]
 
 
-@pytest.fixture
-def other_account_id(engine: Engine) -> Iterator[str]:
-    with Session(engine) as session:
-        account = Account(email="other@example.com")
-        session.add(account)
-        session.commit()
-        yield account.id
-        session.delete(account)
-        session.commit()
-
-
 def report_of(engine: Engine, audit_id: str) -> Report:
     return Report.from_json(document(engine, audit_id) or b"")
 
@@ -48,13 +37,6 @@ def choose(engine: Engine, audit_id: str, save: Callable[..., None], chosen: Any
     with Session(engine) as session:
         save(session, account_id, chosen)
         session.commit()
-
-
-def test_an_audit_uses_the_assumptions_of_its_account(engine: Engine, new_audit: NewAudit) -> None:
-    audit_id = new_audit()
-    choose(engine, audit_id, save_assumptions, {"d2_cache_seconds": 60})
-    run_audit(audit_id)
-    assert report_of(engine, audit_id).thresholds.d2_cache_seconds == 60
 
 
 def test_audits_of_several_accounts_that_are_claimed_together_use_their_own(

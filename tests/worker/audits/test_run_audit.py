@@ -22,8 +22,8 @@ from tests.worker.support.traffic import RECORDS
 from worker import run_audit
 
 
-def test_it_writes_the_report_the_findings_and_the_totals(
-    engine: Engine, new_audit: Callable[[], str]
+def test_an_audit_writes_its_report_once_and_a_rerun_the_same(
+    engine: Engine, new_audit: Callable[[], str], blobs: BlobStore, config: Config
 ) -> None:
     audit_id = new_audit()
     run_audit(audit_id)
@@ -48,37 +48,25 @@ def test_it_writes_the_report_the_findings_and_the_totals(
         assert (row.impact_low, row.impact_high) == (finding.impact_low, finding.impact_high)
         assert row.first_seen == datetime.fromisoformat(finding.first_seen or "")
         assert row.last_seen == datetime.fromisoformat(finding.last_seen or "")
-
-
-def test_it_keeps_the_calls_as_a_frame(
-    engine: Engine, blobs: BlobStore, new_audit: Callable[[], str]
-) -> None:
-    audit_id = new_audit()
-    run_audit(audit_id)
+    # It keeps the calls as a frame.
     frame_key = load(engine, audit_id).frame_key
     assert frame_key == f"frames/{audit_id}-1.parquet"
     assert read_log(BytesIO(blobs.get(frame_key))).frame.height == RECORDS
-
-
-def test_the_same_input_gives_the_same_bytes(engine: Engine, new_audit: Callable[[], str]) -> None:
-    first, second = new_audit(), new_audit()
-    run_audit(first)
-    run_audit(second)
-    assert document(engine, first) == document(engine, second)
-
-
-def test_an_audit_that_is_done_is_not_run_again(
-    engine: Engine, new_audit: Callable[[], str]
-) -> None:
-    audit_id = new_audit()
-    run_audit(audit_id)
+    # An audit that is done is not run again.
     finished_at = load(engine, audit_id).finished_at
     run_audit(audit_id)
     assert load(engine, audit_id).finished_at == finished_at
     assert load(engine, audit_id).attempts == 1
-
-
-def test_an_audit_that_is_unknown_is_passed_over(config: Config) -> None:
+    # Queued once more, as an administrator may ask, it has the same report.
+    before = document(engine, audit_id)
+    with engine.begin() as connection:
+        connection.execute(
+            update(Audit).where(Audit.id == audit_id).values(status="queued", attempts=0)
+        )
+    run_audit(audit_id)
+    assert load(engine, audit_id).status == "done"
+    assert document(engine, audit_id) == before
+    # One that is unknown is passed over.
     run_audit("no-such-audit")
 
 
@@ -137,17 +125,3 @@ def test_a_missing_blob_is_no_fault_of_the_data(
     blobs.delete(f"raw/{audit_id}.jsonl")
     run_audit(audit_id)
     assert load(engine, audit_id).status == "queued"
-
-
-def test_a_rerun_replaces_the_report(engine: Engine, new_audit: Callable[[], str]) -> None:
-    """Queued once more, as an administrator may ask."""
-    audit_id = new_audit()
-    run_audit(audit_id)
-    before = document(engine, audit_id)
-    with engine.begin() as connection:
-        connection.execute(
-            update(Audit).where(Audit.id == audit_id).values(status="queued", attempts=0)
-        )
-    run_audit(audit_id)
-    assert load(engine, audit_id).status == "done"
-    assert document(engine, audit_id) == before

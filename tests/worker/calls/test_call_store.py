@@ -322,13 +322,8 @@ def test_replaced_files_become_orphans_and_live_ones_do_not(
         OrphanBlobs(blobs).clear_page(connection)
     assert orphans(engine, blobs) == set()
     assert len(stored_ids(engine, blobs, account_id)) == 60
-
-
-def test_a_deleted_account_leaves_no_file(
-    engine: Engine, blobs: BlobStore, account_id: str, publish: NewBatch
-) -> None:
+    # A deleted account leaves no file.
     publish(batch(30, 1))
-    compact(engine, account_id)
     with Session(engine) as session:
         erase_account(
             session, blobs, account_id=account_id, email="worker@example.com", session_id=""

@@ -1,9 +1,8 @@
 """A file that is uploaded again adds no calls to its account, with or without request IDs."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from itertools import permutations, product
 from typing import Any, Final
 
@@ -13,9 +12,10 @@ from sqlalchemy import Engine, func, select, update
 from sqlalchemy.orm import Session
 
 from detectors.formats import decode_batch
-from service.models import Account, Audit, CallImport, SpendRow
+from service.models import Audit, CallImport, SpendRow
 from service.models.base import utc_now
 from tests.worker.calls.test_account_audits import audit_account, report_of
+from tests.worker.calls.test_call_store import rerun, spend
 from tests.worker.support.promises import sampled
 from worker import compact_calls, run_audit
 
@@ -36,19 +36,6 @@ def batch(records: int, **fields: object) -> bytes:
         for number in range(records)
     ]
     return msgspec.json.encode({"records": calls})
-
-
-def spend(engine: Engine, account_id: str) -> tuple[int, Decimal]:
-    query = select(func.sum(SpendRow.calls), func.sum(SpendRow.cost_usd))
-    with Session(engine) as session:
-        calls, cost = session.execute(query.where(SpendRow.account_id == account_id)).one()
-    return int(calls or 0), Decimal(cost or 0)
-
-
-def rerun(engine: Engine, audit_id: str) -> None:
-    with engine.begin() as connection:
-        connection.execute(update(Audit).where(Audit.id == audit_id).values(status="queued"))
-    run_audit(audit_id)
 
 
 def test_a_file_uploaded_again_counts_once(
@@ -104,24 +91,12 @@ def test_if_the_first_upload_fails_the_second_counts(
     assert spend(engine, account_id)[0] == 10
 
 
-@pytest.fixture
-def other_id(engine: Engine) -> Iterator[str]:
-    """Another account, for as long as the test."""
-    with Session(engine) as session:
-        account = Account(email="other@example.com")
-        session.add(account)
-        session.commit()
-        yield account.id
-        session.delete(account)
-        session.commit()
-
-
 def test_the_same_file_counts_in_each_account_that_uploads_it(
-    engine: Engine, account_id: str, other_id: str, publish: Import
+    engine: Engine, account_id: str, other_account_id: str, publish: Import
 ) -> None:
-    for owner in (account_id, other_id, account_id):
+    for owner in (account_id, other_account_id, account_id):
         publish(batch(10), "upload", owner)
-    assert spend(engine, account_id) == spend(engine, other_id)
+    assert spend(engine, account_id) == spend(engine, other_account_id)
     assert spend(engine, account_id)[0] == 10
 
 

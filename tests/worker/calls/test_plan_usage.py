@@ -157,12 +157,6 @@ def test_nothing_mixes_money_and_value(
     owners: Sequence[Owner], engine: Engine, config: Config
 ) -> None:
     """One test, because importing and auditing the calls takes most of its time."""
-    _check_pages_tables_and_answers(owners)
-    _check_reports_and_mails(owners, engine, config)
-    _check_rows(owners, engine)
-
-
-def _check_pages_tables_and_answers(owners: Sequence[Owner]) -> None:
     own, both = owners
     for path in PAGES:
         pages = [owner.browser.get(path) for owner in owners]
@@ -186,9 +180,7 @@ def _check_pages_tables_and_answers(owners: Sequence[Owner]) -> None:
     assert usage["calls"] == len(WASTE)
     assert usage["value_usd"] > 0
     assert set(none.values()) == {0}
-
-
-def _check_reports_and_mails(owners: Sequence[Owner], engine: Engine, config: Config) -> None:
+    # Reports and mails.
     for audits in zip(*(owner.audits for owner in owners), strict=True):
         pages = [
             owner.browser.get(f"/audits/{audit_id}")
@@ -198,7 +190,10 @@ def _check_reports_and_mails(owners: Sequence[Owner], engine: Engine, config: Co
         assert 'id="plan-usage"' in pages[1]
         documents = [document(engine, audit_id) for audit_id in audits]
         assert all(documents)
-        prints = [_pdf_text(content) for content in documents if content]
+        files = [io.BytesIO(print_pdf(content)) for content in documents if content]
+        prints = [
+            "\n".join(page.extract_text() for page in pypdf.PdfReader(file).pages) for file in files
+        ]
         assert money(prints[1].partition("Plan usage")[0]) == money(
             prints[0].partition("Data quality")[0]
         )
@@ -211,11 +206,32 @@ def _check_reports_and_mails(owners: Sequence[Owner], engine: Engine, config: Co
         assert figures_of(answers[0].json) == figures_of(answers[1].json)
     mails = [_mails(engine, config, owner.account_id) for owner in owners]
     assert money(mails[1]) == money(mails[0]) != []
-
-
-def _pdf_text(content: bytes) -> str:
-    pages = pypdf.PdfReader(io.BytesIO(print_pdf(content))).pages
-    return "\n".join(page.extract_text() for page in pages)
+    # Plan usage follows the files of its calls.
+    with Session(engine) as session:
+        costs = [
+            session.scalar(select(func.sum(SpendRow.cost_usd)).where(SpendRow.account_id == each))
+            for each in (own.account_id, both.account_id)
+        ]
+        calls = select(func.sum(PlanRow.calls)).where(PlanRow.account_id == both.account_id)
+        assert (costs[0], session.scalar(calls)) == (costs[1], len(WASTE))
+        file_id = session.scalars(
+            select(PlanRow.file_id).where(PlanRow.account_id == both.account_id)
+        ).first()
+        assert file_id is not None
+        assert ("claude-code", "claude-opus-4-5") in list_models(session.connection(), file_id)
+        # Calls dated after today are deleted with the others, whatever they cost.
+        today = utc_now().date() - timedelta(days=3)
+        first, second = (
+            sum_future_calls(session, owner.account_id, today) for owner in (own, both)
+        )
+        assert first.cost_usd == second.cost_usd > 0
+        assert second.calls > first.calls
+        days = (today, today + timedelta(days=30))
+        assert delete_future_calls(session, both.account_id, today, days) == second.calls
+        session.rollback()
+        session.execute(delete(CallFile).where(CallFile.account_id == both.account_id))
+        assert session.scalar(calls) is None
+        session.rollback()
 
 
 def _mails(engine: Engine, config: Config, account_id: str) -> str:
@@ -239,33 +255,3 @@ def _mails(engine: Engine, config: Config, account_id: str) -> str:
     # The value of plan usage has a sentence of its own, which is no sum of money.
     amounts = re.findall(r"'((?!plan_)[a-z_]*usd)': (?:'([\d.]+)'|None)", " ".join(weeks))
     return "\n".join([*texts, *(f"${amount}" for _, amount in amounts if amount)])
-
-
-def _check_rows(owners: Sequence[Owner], engine: Engine) -> None:
-    """Plan usage follows the files of its calls."""
-    own, both = owners
-    with Session(engine) as session:
-        spent = [
-            session.scalar(select(func.sum(SpendRow.cost_usd)).where(SpendRow.account_id == each))
-            for each in (own.account_id, both.account_id)
-        ]
-        calls = select(func.sum(PlanRow.calls)).where(PlanRow.account_id == both.account_id)
-        assert (spent[0], session.scalar(calls)) == (spent[1], len(WASTE))
-        file_id = session.scalars(
-            select(PlanRow.file_id).where(PlanRow.account_id == both.account_id)
-        ).first()
-        assert file_id is not None
-        assert ("claude-code", "claude-opus-4-5") in list_models(session.connection(), file_id)
-        # Calls dated after today are deleted with the others, whatever they cost.
-        today = utc_now().date() - timedelta(days=3)
-        first, second = (
-            sum_future_calls(session, owner.account_id, today) for owner in (own, both)
-        )
-        assert first.cost_usd == second.cost_usd > 0
-        assert second.calls > first.calls
-        days = (today, today + timedelta(days=30))
-        assert delete_future_calls(session, both.account_id, today, days) == second.calls
-        session.rollback()
-        session.execute(delete(CallFile).where(CallFile.account_id == both.account_id))
-        assert session.scalar(calls) is None
-        session.rollback()

@@ -13,7 +13,6 @@ from detectors.report.account import call_files
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.models import (
-    AccountFinding,
     Audit,
     CallFile,
     CallImport,
@@ -34,6 +33,7 @@ from service.models.operations.retention import (
 from service.operations.maintenance import orphan_blobs
 from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
+from tests.service.support.findings import add_account_finding
 from tests.worker.calls.test_call_store import batch, compact, live, spend, stored_ids
 from tests.worker.support.stored import document, load
 from worker import run_audit
@@ -160,10 +160,8 @@ def test_of_audits_of_an_account_the_last_of_each_day_and_later_of_each_month_st
     ancient = [
         add_account_audit(engine, account_id, now - timedelta(days=day)) for day in (500, 600)
     ]
-    found = AccountFinding(account_id=account_id, audit_id=ids[1], **_finding(now))
     with Session(engine) as session:
-        session.add(found)
-        session.commit()
+        add_account_finding(session, account_id, audit_id=ids[1])
     with engine.begin() as connection:
         assert delete_account_audits(connection, 30, 400, 30) == 6
         assert delete_account_audits(connection, 30, 400, 30) == 0
@@ -173,21 +171,12 @@ def test_of_audits_of_an_account_the_last_of_each_day_and_later_of_each_month_st
     assert not left & set(ancient)
 
 
-def _finding(now: datetime) -> dict[str, Any]:
-    text = ("detector", "kind", "route", "provider", "model", "severity", "confidence", "fix")
-    figures = {"calls": 1, "monthly_usd": 1, "observed_usd": 1}
-    seen = {"first_seen": now, "last_seen": now}
-    return {**dict.fromkeys((*text, "finding_id"), "x"), "identity": b"x", **figures, **seen}
-
-
 def test_the_history_of_a_finding_is_one_record_per_day_after_30_days(
     engine: Engine, account_id: str
 ) -> None:
     noon = utc_now().replace(hour=12)
     with Session(engine) as session:
-        finding = AccountFinding(account_id=account_id, audit_id="a", **_finding(noon))
-        session.add(finding)
-        session.flush()
+        finding = add_account_finding(session, account_id)
         times = [noon - timedelta(days=day, hours=hour) for day in (3, 33) for hour in range(3)]
         for number, at in enumerate((*times, noon - timedelta(days=401))):
             record = {"audit_id": f"a{number}", "audited_at": at, "calls": 1}

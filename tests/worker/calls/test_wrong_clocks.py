@@ -1,25 +1,22 @@
 """Calls of wrong clocks harm nothing but themselves: those of 2000, of 2034, and of 2099."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import Engine, delete, func, select, text, update
+from sqlalchemy import Engine, func, select, text, update
 from sqlalchemy.orm import Session
 
 from detectors.contract import Report
-from detectors.report.account import read_calls
 from service.core.blobs import BlobStore
 from service.models import (
-    Account,
     AccountCalls,
     AccountFinding,
     Audit,
     Budget,
-    CallFile,
     DeletedCalls,
     FindingChange,
     SpendRow,
@@ -41,6 +38,7 @@ from service.operations.watching.budgets import list_states
 from service.operations.watching.month import days_needed, look_at_month
 from service.operations.watching.weekly_digest import summarize_week
 from tests.worker.calls.test_account_audits import audit_account, report_of
+from tests.worker.calls.test_call_store import stored_ids
 from tests.worker.support.promises import sampled
 from tests.worker.support.stored import document
 from worker import compact_calls, run_audit
@@ -116,39 +114,21 @@ def future_calls(report: Report) -> int:
     return (report.data_quality and report.data_quality.future_calls) or 0
 
 
-@pytest.fixture
-def others_id(engine: Engine) -> Iterator[str]:
-    """Another account, which has the same calls but those of wrong clocks."""
-    with Session(engine) as session:
-        account = Account(email="right@example.com")
-        session.add(account)
-        session.commit()
-        account_id = account.id
-    yield account_id
-    with engine.begin() as connection:
-        connection.execute(delete(Account).where(Account.id == account_id))
-
-
-def add_budgets(engine: Engine, account_id: str) -> None:
-    with Session(engine) as session:
-        for route, amount in ((None, 20), ("agent", 9)):
-            budget = Budget(account_id=account_id, route=route, amount_usd=Decimal(amount))
-            session.add(budget)
-        session.commit()
-
-
 @pytest.mark.parametrize("place", sampled([1, 0, 2], 3, ["between", "before", "after"]))
 def test_calls_of_wrong_clocks_change_no_figure(
-    place: int, engine: Engine, account_id: str, others_id: str, publish: NewBatch
+    place: int, engine: Engine, account_id: str, other_account_id: str, publish: NewBatch
 ) -> None:
     now = utc_now()
     usual = usual_calls(now)
     batches = [usual[::2], usual[1::2]]
-    for owner in (account_id, others_id):
-        add_budgets(engine, owner)
+    for owner in (account_id, other_account_id):
+        with Session(engine) as session:
+            for route, amount in ((None, 20), ("agent", 9)):
+                session.add(Budget(account_id=owner, route=route, amount_usd=Decimal(amount)))
+            session.commit()
     for each in batches:
-        publish(body(each), "ingest", others_id)
-    expected = figures(engine, others_id, now)
+        publish(body(each), "ingest", other_account_id)
+    expected = figures(engine, other_account_id, now)
     wrong = [call(at, f"wrong-{at.year}") for at in (PAST, FAR, FARTHER)]
     batches.insert(place, [*wrong, call(now + timedelta(days=2), "ahead")])
     for number, each in enumerate(batches):
@@ -249,16 +229,12 @@ def test_no_call_in_the_future_shows_that_a_route_is_used(
 ) -> None:
     now = utc_now()
     # They end at noon: a call of the next day would show that the route is used.
-    wasted = [each | {"ts": _shift(each, -20)} for each in usual_calls(now.replace(hour=12))]
+    wasted = usual_calls(now.replace(hour=12) - timedelta(days=20))
     other = [call(now - timedelta(hours=h), f"other-{h}", route="other") for h in range(600)]
     publish(body([*wasted, *other, call(FAR, "far")]))
     audit_calls(engine, account_id)
     audit_calls(engine, account_id)
     assert changes(engine, account_id) == []
-
-
-def _shift(each: dict[str, Any], days: int) -> str:
-    return (datetime.fromisoformat(each["ts"]) + timedelta(days=days)).isoformat()
 
 
 def test_what_an_earlier_release_fixed_beside_a_call_in_the_future_is_open_again(
@@ -305,20 +281,6 @@ def test_realized_savings_end_with_today(
     assert measure() == before
 
 
-def stored_calls(engine: Engine, blobs: BlobStore, account_id: str) -> list[str]:
-    """Return the request IDs in the live files, whose numbers of calls are right."""
-    own = (CallFile.account_id == account_id, CallFile.replaced_at.is_(None))
-    with Session(engine) as session:
-        files = session.scalars(select(CallFile).where(*own)).all()
-    found: list[str] = []
-    for file in files:
-        with blobs.open(file.blob_key) as stored:
-            calls = read_calls(stored)
-        assert calls.height == file.calls
-        found += calls["request_id"].to_list()
-    return sorted(found)
-
-
 def delete_calls(engine: Engine, account_id: str, first: date = date.min) -> int:
     with Session(engine) as session:
         today = utc_now().date()
@@ -348,14 +310,14 @@ def test_deleted_calls_are_gone_from_the_files_and_the_spend(
     engine: Engine,
     blobs: BlobStore,
     account_id: str,
-    others_id: str,
+    other_account_id: str,
     publish: NewBatch,
 ) -> None:
     now = utc_now()
     usual = [call(now - timedelta(hours=hours), f"usual-{hours}") for hours in range(40)]
     wrong = [call(FAR, "far"), call(FARTHER, "farther"), call(FARTHER, "route", route="other")]
-    publish(body(usual), "ingest", others_id)
-    publish(body(wrong), "ingest", others_id)
+    publish(body(usual), "ingest", other_account_id)
+    publish(body(wrong), "ingest", other_account_id)
     first = publish(body([*usual[:20], *wrong[:2]]))
     second = publish(body([*usual[20:], *wrong]))
     if is_merged:
@@ -366,11 +328,13 @@ def test_deleted_calls_are_gone_from_the_files_and_the_spend(
         assert list_due(connection, now.date(), 10) == [account_id]
     compact_calls(account_id)
     names = [each["request_id"] for each in usual]
-    assert stored_calls(engine, blobs, account_id) == sorted([*names, "far"])
+    assert stored_ids(engine, blobs, account_id) == sorted([*names, "far"])
     assert spent(engine, account_id)[::2] == (41, [(FAR.date(), "agent", 1)])
     assert delete_calls(engine, account_id) == 1
     compact_calls(account_id)
-    expected = sum((cost for _, cost in _costs(engine, others_id, now.date())), Decimal(0))
+    with Session(engine) as session:
+        days = sum_days(session, other_account_id, (date.min, now.date()))
+    expected = sum(dict(days).values(), Decimal(0))
     # Recalculated imports bring nothing back, whatever release has read them.
     for audit_id in (first, second):
         with engine.begin() as connection:
@@ -380,24 +344,15 @@ def test_deleted_calls_are_gone_from_the_files_and_the_spend(
         run_audit(audit_id)
         assert spent(engine, account_id)[2] == []
         compact_calls(account_id)
-        assert stored_calls(engine, blobs, account_id) == sorted(names)
+        assert stored_ids(engine, blobs, account_id) == sorted(names)
         assert spent(engine, account_id) == (40, expected, [])
     with Session(engine) as session:
         assert not is_deleting(session, account_id)
         assert session.scalar(select(func.count()).where(DeletedCalls.applied_at.is_(None))) == 0
-    assert sum_all(engine, others_id) == 43  # another account keeps its calls
+    assert spent(engine, other_account_id)[0] == 43  # another account keeps its calls
     # What arrives after the deletion is new.
     publish(body([call(FAR, "far")]))
     assert spent(engine, account_id)[2] == [(FAR.date(), "agent", 1)]
-
-
-def _costs(engine: Engine, account_id: str, today: date) -> Sequence[Any]:
-    with Session(engine) as session:
-        return list(sum_days(session, account_id, (date.min, today)).items())
-
-
-def sum_all(engine: Engine, account_id: str) -> int:
-    return spent(engine, account_id)[0]
 
 
 def test_deleted_calls_count_in_the_next_audit_no_more(
@@ -460,12 +415,12 @@ def test_a_deletion_that_is_killed_midway_deletes_what_it_was_to_delete(
         patch.setattr("service.operations.call_store.compaction.finish_deletions", die)
         with pytest.raises(RuntimeError):
             compact_calls(account_id)
-    assert stored_calls(engine, blobs, account_id) == ["usual"]
+    assert stored_ids(engine, blobs, account_id) == ["usual"]
     with Session(engine) as session:
         assert is_deleting(session, account_id)
     publish(body([call(FAR, "new")]))
     compact_calls(account_id)
     with Session(engine) as session:
         assert not is_deleting(session, account_id)
-    assert stored_calls(engine, blobs, account_id) == ["new", "usual"]
+    assert stored_ids(engine, blobs, account_id) == ["new", "usual"]
     assert spent(engine, account_id)[::2] == (2, [(FAR.date(), "agent", 1)])

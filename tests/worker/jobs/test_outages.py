@@ -32,6 +32,7 @@ from service.models.base import utc_now
 from service.models.calls.account_audits import queue_account_audit
 from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.sweeper import Sweeper
+from tests.cases import each_case
 from tests.worker.support.claims import claim_audit
 from tests.worker.support.promises import sampled
 from tests.worker.support.stored import load
@@ -257,10 +258,6 @@ def held(engine: Engine, new_audit: Callable[[], str]) -> Any:
         return claim_audit(connection, audit_id, 0.0)
 
 
-def _unavailable(*_: Any, **__: Any) -> Any:
-    raise OperationalError("", None, Exception())
-
-
 def test_the_end_of_an_attempt_waits_for_the_database(
     engine: Engine, held: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,7 +265,9 @@ def test_the_end_of_an_attempt_waits_for_the_database(
 
     def transact(*arguments: Any) -> Any:
         tries.append(1)
-        return _unavailable() if len(tries) < 3 else real(*arguments)
+        if len(tries) < 3:
+            raise OperationalError("", None, Exception())
+        return real(*arguments)
 
     monkeypatch.setattr("service.jobs.ending.transact", transact)
     monkeypatch.setattr(ending, "_PAUSE_SECONDS", 0.0)
@@ -381,7 +380,7 @@ def test_housekeeping_stops_at_the_first_blob_that_cannot_be_deleted(
 # What is an outage
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("state", "expected"),
     [
         ("53100", True),  # the disk is full

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import Engine, delete, select, update
+from sqlalchemy import Engine, delete, update
 from sqlalchemy.orm import Session
 
 from service.models import Account, Audit
 from service.models.audits.queue_order import ClaimLimits, claim_next, count_ahead
-from tests.worker.support.stored import scalar
+from tests.worker.support.stored import load
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ALONE = ClaimLimits(lease_seconds=30, max_attempts=3)
@@ -160,7 +160,7 @@ def test_each_source_has_turns_of_its_own(engine: Engine, queue: Queue) -> None:
 def test_positions_are_the_order_in_which_workers_claim(engine: Engine, queue: Queue) -> None:
     audit_ids = [*queue("a", 5), *queue("b", 2), *queue("a", 2), *queue("c"), *queue("b", 3)]
     claim(engine)
-    waiting = [one for one in audit_ids if _is_queued(engine, one)]
+    waiting = [one for one in audit_ids if load(engine, one).status == "queued"]
     expected = sorted(waiting, key=lambda one: positions(engine, [one])[0])
     assert sorted(positions(engine, waiting)) == list(range(len(waiting)))
     first = positions(engine, expected[:1])
@@ -180,7 +180,3 @@ def test_an_audit_that_pauses_after_an_outage_has_a_position_too(
         connection.execute(own.values(outages=5, resume_at=later))
     assert positions(engine, [*ready, batch]) == [0, 2, 1]
     assert positions(engine, paused) == [0, 3, 5]
-
-
-def _is_queued(engine: Engine, audit_id: str) -> bool:
-    return scalar(engine, select(Audit.status).where(Audit.id == audit_id)) == "queued"

@@ -36,31 +36,27 @@ def redis(redis_url: str) -> Iterator["Redis"]:
         client.flushall()
 
 
-def test_a_job_is_json_and_names_its_function(config: Config, redis: "Redis") -> None:
-    assert AuditQueues.from_config(config).enqueue_audit("abc", "upload", 2)
+def test_a_job_is_json_names_its_function_and_is_soon_forgotten(
+    config: Config, redis: "Redis"
+) -> None:
+    queues = AuditQueues.from_config(config)
+    assert queues.enqueue_audit("abc", "upload", 2)
     assert redis.lrange("rq:queue:uploads", 0, -1) == [b"audit-abc-2"]
     data = redis.hget("rq:job:audit-abc-2", "data")
     assert isinstance(data, bytes)
     assert json.loads(zlib.decompress(data)) == ["worker.run_audit", None, ["abc"], {}]
-
-
-def test_ingest_batches_have_a_queue_of_their_own(config: Config, redis: "Redis") -> None:
-    assert AuditQueues.from_config(config).enqueue_audit("abc")
+    # Ingest batches have a queue of their own.
+    assert queues.enqueue_audit("abc")
     assert redis.lrange("rq:queue:ingest", 0, -1) == [b"audit-abc-1"]
-
-
-def test_what_redis_keeps_of_a_job_is_soon_forgotten(config: Config, redis: "Redis") -> None:
-    AuditQueues.from_config(config).enqueue_audit("abc")
+    # What redis keeps of a job is soon forgotten.
     job = AuditJob.fetch("audit-abc-1", connection=redis)
     assert (job.result_ttl, job.failure_ttl) == (60, 600)
-
-
-def test_a_pull_that_ended_is_forgotten_at_once_so_that_the_next_can_go_on(
-    config: Config, redis: "Redis"
-) -> None:
-    AuditQueues.from_config(config).enqueue_pull("abc")
+    # A pull that ended is forgotten at once so that the next can go on.
+    queues.enqueue_pull("abc")
     job = AuditJob.fetch("pull-abc", connection=redis)
     assert (job.result_ttl, job.failure_ttl) == (0, 30)
+    # A wake up counts its start.
+    assert WakeUp("abc", "ingest", 3).job_id == "audit-abc-3"
 
 
 def test_jobs_without_a_call_do_not_count_as_existing(config: Config, redis: "Redis") -> None:
@@ -122,7 +118,3 @@ def assert_fails_fast(config: Config) -> None:
     began = time.monotonic()
     assert AuditQueues.from_config(config).enqueue_audit("abc") is False
     assert time.monotonic() - began <= SLOWEST_SECONDS
-
-
-def test_a_wake_up_counts_its_start() -> None:
-    assert WakeUp("abc", "ingest", 3).job_id == "audit-abc-3"

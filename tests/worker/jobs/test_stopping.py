@@ -90,28 +90,6 @@ def test_an_audit_that_outlasts_the_grace_period_is_requeued_immediately(
     assert stoppable.reports_of([audit_id]) == {audit_id: 1}
 
 
-@pytest.mark.stress
-def test_requeued_attempts_do_not_count(stoppable: System) -> None:
-    """More stops than an audit has starts, and it is done all the same. One stop is above."""
-    (audit_id,) = _ingest_slow(stoppable)
-    for _ in range(3):
-        job = stoppable.wait_for_job(audit_id)
-        name = _stop_worker_of(stoppable, job)
-        assert stoppable.processes[name].wait() == 0
-        stoppable.start_process(name)
-        wait_until_ended(job.pid)
-    job = stoppable.wait_for_job(audit_id)
-    stoppable.delay_audits(0)
-    _stop_worker_of(stoppable, job)
-    stoppable.wait_done([audit_id], 15)
-    assert stoppable.audit(audit_id).attempts == 5
-
-
-def _ingest_slow(system: System) -> list[str]:
-    system.delay_audits(60)
-    return system.ingest()
-
-
 def test_an_idle_worker_does_not_wait_for_the_grace_to_end(patient: System) -> None:
     process = patient.processes["worker-0"]
     process.send_signal(signal.SIGTERM)

@@ -49,15 +49,7 @@ def test_a_packed_document_is_small_and_reads_byte_for_byte_the_same(
     # If this fails, the words of reports have changed: add a dictionary, and keep the others.
     assert _stored_bytes(engine, audit_id) < len(before) * 0.1
     assert _pack(engine) == 0
-
-
-def test_a_rerun_of_a_packed_report_is_packed_again(
-    engine: Engine, new_audit: Callable[[], str]
-) -> None:
-    audit_id = new_audit()
-    run_audit(audit_id)
-    before = document(engine, audit_id)
-    _pack_all(engine)
+    # A rerun of a packed report is packed again.
     with engine.begin() as connection:
         connection.execute(
             text("UPDATE audits SET status = 'queued' WHERE id = :i"), {"i": audit_id}

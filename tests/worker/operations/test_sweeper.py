@@ -50,17 +50,6 @@ def test_another_sweeper_takes_over(two_sweepers: System) -> None:
     assert system.log_of("sweeper-1").count("sweeper_leads") == led + 1
 
 
-@pytest.mark.stress
-def test_it_goes_on_after_the_database_crashed(system: System) -> None:
-    """By default, a worker does in `test_process.py`."""
-    with system.without_workers():
-        (audit_id,) = system.ingest()
-        system.servers.crash_postgres()
-        system.flush_redis()
-        wait_until(lambda: system.redis.llen(INGEST_QUEUE) == 1, 20)
-    system.wait_done([audit_id], 20)
-
-
 def test_it_does_not_pile_up_wake_ups_of_a_backlog(web_only: System) -> None:
     web_only.ingest(5)
     time.sleep(3)  # six rounds

@@ -115,24 +115,6 @@ def test_an_orphaned_job_cannot_publish(system: System, note: Note, share: float
     note("14 an orphaned job cannot publish", tries, losses)
 
 
-@pytest.mark.stress
-def test_a_poison_audit_ends_after_three_starts(system: System, note: Note) -> None:
-    """By default, the poison upload of tests/worker/audits/test_upload_to_report.py does."""
-    (system.control / "poison").touch()
-    (audit_id,) = system.ingest()
-    wait_until(lambda: system.audit(audit_id).status == "failed", 60)
-
-    audit = system.audit(audit_id)
-    assert audit.attempts == 3
-    assert "in each of its 3 attempts" in audit.error
-    assert audit.lease_token is None
-    assert system.reports_of([audit_id]) == {audit_id: 0}
-    # The workers live on.
-    (system.control / "poison").unlink()
-    system.wait_done(system.ingest(2), 20)
-    note("17 a poison audit ends after 3 starts", 3, 0)
-
-
 def kill_parts(system: System, job: RunningJob, parts: tuple[str, ...]) -> None:
     """SIGKILL to the job, to its worker, or to both; a killed worker is replaced."""
     worker = system.worker_of(job)

@@ -13,7 +13,7 @@ import requests
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.orm import Session
 
-from service.models import Account, Credit, IngestKey, Payment, PaymentEvent, Subscription
+from service.models import Account, Credit, Payment, PaymentEvent, Subscription
 from service.models.billing.payments import lock_payments
 from tests.service.payments import paddle_events as paddle
 from tests.service.payments import stripe_events as stripe
@@ -22,7 +22,6 @@ from tests.service.payments.providers import PROVIDERS, SETTINGS, Provider, each
 from tests.worker.conftest import started_system
 from tests.worker.support.promises import Note, in_full_only, scaled
 from tests.worker.support.system import System
-from tests.worker.support.traffic import batch
 from tests.worker.support.waiting import kill, wait_until
 
 YEAR = 365 * 86_400
@@ -236,32 +235,6 @@ def test_every_order_of_four_events_with_duplicates_ends_alike(
     assert len(ends) == scaled(24, share)
     losses = len(ends) - ends.count(expected)
     note(f"11 order-proof subscriptions ({life.__name__})", len(ends), losses)
-
-
-@pytest.mark.stress
-def test_ingest_pauses_when_a_subscription_lapses_and_resumes_with_it(
-    web: System, account_id: str
-) -> None:
-    """By default, `test_webhooks.py` has the same of both providers."""
-    with Session(web.engine) as session:
-        row, key = IngestKey.minted(account_id)
-        session.add(row)
-        session.commit()
-    reference = f"sub_{account_id}"
-    deliver(
-        web,
-        stripe.checkout(
-            mode="subscription", subscription=reference, client_reference_id=account_id
-        ),
-    )
-    answers = [web.post(batch(1), key=key).status_code]
-    for minute, (kind, status) in enumerate(
-        [("created", "active"), ("updated", "unpaid"), ("updated", "active"), ("deleted", "active")]
-    ):
-        created = stripe.START + 60 * minute
-        deliver(web, stripe.subscription(kind, status, reference=reference, created=created))
-        answers.append(web.post(batch(1), key=key).status_code)
-    assert answers == [402, 201, 402, 201, 402]
 
 
 def own(web: System, events: list[Document], reference: str) -> list[Document]:

@@ -1,6 +1,6 @@
 """Read what the database stores about one audit."""
 
-from sqlalchemy import Engine, Select, select
+from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from service.models import Audit, ReportRow
@@ -13,10 +13,5 @@ def load(engine: Engine, audit_id: str) -> Audit:
 
 def document(engine: Engine, audit_id: str) -> bytes | None:
     query = select(ReportRow.document).where(ReportRow.audit_id == audit_id)
-    with Session(engine) as session:
-        return session.scalar(query)
-
-
-def scalar(engine: Engine, query: Select[str]) -> str | None:
     with Session(engine) as session:
         return session.scalar(query)
