@@ -24,6 +24,7 @@ from service.connections.client import (
 )
 from service.connections.provider import Window
 from service.connections.stub import Answer, Stub, running
+from tests.cases import each_case
 
 KEY = "sk-admin-canary-4711"
 
@@ -39,7 +40,7 @@ def _client(stub: Stub, provider: str = "openai", **more: Any) -> Client:
     return Client(list_providers()[provider], KEY, stub.url, **more)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("answer", "error"),
     [
         (Answer({"error": {"code": "invalid_api_key"}}, 401), RevokedKeyError),

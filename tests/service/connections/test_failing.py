@@ -34,7 +34,12 @@ def _mails(session: Session, config: Config) -> Sequence[str]:
     return [compose(config, mail).as_string() for mail in mails]
 
 
-def test_after_a_day_there_is_one_mail(db_session: Session, config: Config) -> None:
+def test_after_a_day_there_is_one_mail_and_before_there_is_none(
+    db_session: Session, config: Config
+) -> None:
+    _add(db_session, hours=23)
+    assert post_failing_mails(db_session.connection()) == []
+    # After a day there is one mail.
     _add(db_session, hours=25, label="Production")
     connection = db_session.connection()
     assert len(post_failing_mails(connection)) == 1
@@ -45,11 +50,6 @@ def test_after_a_day_there_is_one_mail(db_session: Session, config: Config) -> N
     assert "revoked or has expired" in text
     assert "/settings/connections" in text
     assert "canary" not in text
-
-
-def test_before_a_day_there_is_none(db_session: Session) -> None:
-    _add(db_session, hours=23)
-    assert post_failing_mails(db_session.connection()) == []
 
 
 def test_a_link_in_a_name_is_not_mailed(db_session: Session, config: Config) -> None:

@@ -40,7 +40,7 @@ def test_a_key_is_tried_and_says_what_it_sees(name: str) -> None:
     assert client.requests == len(provider.stub.requests)
 
 
-@pytest.mark.parametrize("name", ["aws", "github-copilot"])
+@each_case("name", ["aws", "github-copilot"])
 def test_a_removed_connection_without_a_key_opens_nothing(name: str) -> None:
     with open_client(list_providers()[name], "") as client:
         assert client.requests == 0
@@ -86,7 +86,7 @@ def test_a_page_of_events_that_comes_again_stores_nothing() -> None:
     assert len(provider.stub.requests) == 2
 
 
-@pytest.mark.parametrize("error", [InvalidOperation, OverflowError, AttributeError])
+@each_case("error", [InvalidOperation, OverflowError, AttributeError])
 def test_an_answer_of_another_form_refuses_the_key(
     error: type[Exception], own_database: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +100,7 @@ def test_an_answer_of_another_form_refuses_the_key(
         try_key(own_database, known, "canary")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "key", ["canary", "canary:", ":canary", "../canary:x", "acme/x:canary", "a" * 40 + ":canary"]
 )
 def test_a_token_without_its_organization_is_refused(key: str, own_database: Config) -> None:

@@ -250,17 +250,17 @@ def test_what_was_paid_before_buys_nothing_for_the_same_address_again(
         assert session.scalars(later).one()
 
 
-@pytest.mark.parametrize("typed", ["", "eve@example.org", "ada", "ada@example.org.evil.example"])
 def test_another_address_deletes_nothing(
-    ada: Browser, eve: Browser, furnish: Callable[..., str], db_session: Session, typed: str
+    ada: Browser, eve: Browser, furnish: Callable[..., str], db_session: Session
 ) -> None:
     furnish(ada)
     before = _count(db_session)
-    answer = ada.post(PAGE, PAGE, email=typed)
-    assert answer.status_code == 422
-    assert "your account&#39;s email address" in answer.get_data(as_text=True)
-    assert _count(db_session) == before
-    ada.get("/settings")
+    for typed in ("", "eve@example.org", "ada", "ada@example.org.evil.example"):
+        answer = ada.post(PAGE, PAGE, email=typed)
+        assert answer.status_code == 422
+        assert "your account&#39;s email address" in answer.get_data(as_text=True)
+        assert _count(db_session) == before
+        ada.get("/settings")
 
 
 def test_the_page_says_what_stays_and_warns_of_a_running_subscription(

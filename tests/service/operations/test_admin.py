@@ -159,7 +159,7 @@ def test_lists_go_on_page_by_page(administered: LiveService, make_audit: MakeAud
     assert made <= set(seen)
 
 
-@pytest.mark.parametrize("query", ["?audits_page=0", "?events_page=x", "?acts_page=1001"])
+@each_case("query", ["?audits_page=0", "?events_page=x", "?acts_page=1001"])
 def test_a_page_that_cannot_be_is_rejected(administered: LiveService, query: str) -> None:
     assert query[1:].partition("=")[0] in message(get(administered, f"/admin{query}"), 422)
 
@@ -229,7 +229,7 @@ def test_a_rerun_queues_a_new_attempt(administered: LiveService, make_audit: Mak
     assert (act.act, act.details) == ("rerun", {"source": "raw"})
 
 
-def test_a_purged_audit_is_run_again_from_its_frame_or_not_at_all(
+def test_a_purged_or_lost_upload_is_run_again_from_its_frame_or_not_at_all(
     administered: LiveService, make_audit: MakeAudit
 ) -> None:
     framed = make_audit(status="done", has_frame=True, raw_purged_at=utc_now())
@@ -238,11 +238,7 @@ def test_a_purged_audit_is_run_again_from_its_frame_or_not_at_all(
     bare = make_audit(status="failed", raw_purged_at=utc_now())
     assert "can't be rerun" in message(post(administered, f"/admin/audits/{bare.id}/rerun"), 422)
     assert load(administered, bare.id).status == "failed"
-
-
-def test_a_rerun_of_an_upload_that_the_storage_has_lost_is_rejected_and_keeps_the_report(
-    administered: LiveService, make_audit: MakeAudit
-) -> None:
+    # A rerun of an upload that the storage has lost is rejected and keeps the report.
     audit = make_audit(status="done")
     (administered.blobs / audit.blob_key).unlink()
     assert "can't be rerun" in message(post(administered, f"/admin/audits/{audit.id}/rerun"), 422)
@@ -285,7 +281,7 @@ def test_the_report_of_any_audit_is_downloaded_as_pdf(
 # Payments
 
 
-def test_a_gift_is_granted_once(administered: LiveService) -> None:
+def test_a_gift_is_granted_once_and_a_subscription_opened(administered: LiveService) -> None:
     tenant, other = administered.add_tenant(), administered.add_tenant()
     [email] = [
         one["email"] for one in overview(administered)["accounts"] if one["id"] == tenant.account_id
@@ -300,9 +296,7 @@ def test_a_gift_is_granted_once(administered: LiveService) -> None:
     free = {each["id"]: each["free_credits"] for each in overview(administered)["accounts"]}
     assert (free[tenant.account_id], free[other.account_id]) == (1, 0)
     assert [one.details["is_repeat"] for one in acts_on(administered, email)] == [False, True]
-
-
-def test_a_subscription_is_opened(administered: LiveService) -> None:
+    # A subscription is opened.
     tenant = administered.add_tenant(status=None)
     [email] = [
         one["email"] for one in overview(administered)["accounts"] if one["id"] == tenant.account_id
@@ -312,9 +306,7 @@ def test_a_subscription_is_opened(administered: LiveService) -> None:
     assert post(administered, "/admin/payments/mark-paid", json=paid).status_code == 200
     [line] = [one for one in overview(administered)["accounts"] if one["id"] == tenant.account_id]
     assert line["plan"] == "team"
-
-
-def test_a_payment_without_an_account_waits(administered: LiveService) -> None:
+    # A payment without an account waits.
     gift = {**GIFT, "email": "later@example.com", "reference": uuid4().hex}
     answer = post(administered, "/admin/payments/mark-paid", json=gift)
     assert answer.json()["account_id"] is None
@@ -351,7 +343,7 @@ def test_a_bad_payment_gets_the_expected_values(
     assert expected in message(answer, 422)
 
 
-@pytest.mark.parametrize("name", ["email", "provider", "reference", "amount"])
+@each_case("name", ["email", "provider", "reference", "amount"])
 def test_each_field_that_is_needed_is_named(administered: LiveService, name: str) -> None:
     gift = {**GIFT, "email": "a@example.com", "reference": uuid4().hex}
     del gift[name]
@@ -359,7 +351,7 @@ def test_each_field_that_is_needed_is_named(administered: LiveService, name: str
     assert f"{name} is required" in message(answer, 422)
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"5", b'{"email": NaN}', b"\xff"])
+@each_case("body", [b"", b"{", b"[]", b"5", b'{"email": NaN}', b"\xff"])
 def test_a_body_that_is_not_a_json_object_is_rejected_with_a_reason(
     administered: LiveService, body: bytes
 ) -> None:
@@ -378,21 +370,16 @@ def test_a_rejected_payment_leaves_nothing(administered: LiveService) -> None:
 # Forms
 
 
-def form_token(service: LiveService, browser: requests.Session) -> str:
-    page = browser.get(f"{service.url}/admin", headers=BROWSER, timeout=60)
-    # The Secure cookie travels over plain HTTP only where browsers trust the host.
-    for cookie in browser.cookies:
-        cookie.secure = False
-    found = re.search(r'name="csrf_token" value="([^"]+)"', page.text)
-    assert found is not None
-    return found[1]
-
-
 def test_the_pages_own_forms_act_and_answer_with_a_page(
     administered: LiveService, make_audit: MakeAudit
 ) -> None:
     audit, browser = make_audit(status="done"), requests.Session()
-    fields = {"csrf_token": form_token(administered, browser)}
+    page = browser.get(f"{administered.url}/admin", headers=BROWSER, timeout=60)
+    # The Secure cookie travels over plain HTTP only where browsers trust the host.
+    for cookie in browser.cookies:
+        cookie.secure = False
+    [token, *_] = re.findall(r'name="csrf_token" value="([^"]+)"', page.text)
+    fields = {"csrf_token": token}
     url = f"{administered.url}/admin/audits/{audit.id}/purge"
     page = browser.post(url, data=fields, headers=BROWSER, timeout=60)
     assert page.status_code == 200
@@ -403,7 +390,7 @@ def test_the_pages_own_forms_act_and_answer_with_a_page(
     assert browser.post(url, data=fields, headers=BROWSER, timeout=60).status_code == 200
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("headers", "fields"),
     [
         ({}, {}),
@@ -444,7 +431,7 @@ def test_the_early_access_list_is_exported_with_inert_cells(administered: LiveSe
     assert acts_on(administered, "early_access")[-1].act == "early-access-export"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "statement",
     [
         "UPDATE admin_acts SET target = 'x'",

@@ -100,7 +100,7 @@ def test_names_that_look_like_settings_are_found() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("settings", "status", "words"),
     [
         ({"session_idle_days": 40}, "warn", "SESSION_IDLE_DAYS is longer"),
@@ -142,7 +142,7 @@ def test_libraries_are_compared_with_the_lock(tmp_path: Path) -> None:
 # The database
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "words"),
     [
         ({"username": "nobody_here", "password": "CANARY"}, "rejects the user or password"),
@@ -494,13 +494,12 @@ def test_settings_that_cannot_be_read_are_a_failure(
     assert (code, "tallystick isn't running in var" in output) == (2, True)
 
 
-def test_the_exit_code_is_that_of_the_worst_finding() -> None:
+def test_the_exit_code_is_that_of_the_worst_finding_and_a_broken_check_is_one() -> None:
     assert exit_code([]) == exit_code([ok("")]) == 0
     assert exit_code([ok(""), warn("", "")]) == 1
     assert exit_code([fail("", ""), warn("", "")]) == 2
 
-
-def test_a_check_that_breaks_is_a_finding_without_its_text() -> None:
+    # A check that breaks is a finding without its text.
     def broken() -> Iterator[Diagnosis]:
         yield ok("first")
         raise RuntimeError("CANARY")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from prometheus_client import Counter, Histogram
-from prometheus_client.core import Metric
 from sqlalchemy import event
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -76,18 +75,20 @@ def test_the_docs_describe_every_metric_with_its_type_and_labels(
     metrics: ServerMetrics, own_sessions: "sessionmaker[Session]"
 ) -> None:
     _add_waiting_items(own_sessions)
-    found = dict(map(_shape_of_counter, _counters()))
-    found |= {metric.name: _shape_of(metric) for metric in metrics.collect()}
+    found: dict[str, Shape] = {}
+    for each in _counters():
+        ending = "_total" if isinstance(each, Counter) else ""
+        found[f"{each._name}{ending}"] = each._type, tuple(sorted(each._labelnames))
+    for metric in metrics.collect():
+        (labels,) = {tuple(sorted(sample.labels)) for sample in metric.samples}
+        found[metric.name] = metric.type, labels
     described = documented()
     # The storage of these settings does not exist yet.
     assert described.pop("tallystick_storage_bytes") == ("gauge", ("kind",))
     # tests/service/operations/backup/ has its test.
     assert described.pop("tallystick_backup_age_seconds") == ("gauge", ())
     assert found == described
-
-
-def test_every_counter_has_a_label() -> None:
-    """Without one it would open its file before the process has its number."""
+    # Without a label, a counter would open its file before the process has its number.
     assert all(one._labelnames for one in _counters())
 
 
@@ -165,16 +166,6 @@ def _counted(action: str) -> float:
 
 def _counters() -> list[Counter | Histogram]:
     return [one for one in vars(counters).values() if isinstance(one, Counter | Histogram)]
-
-
-def _shape_of_counter(metric: Counter | Histogram) -> tuple[str, Shape]:
-    ending = "_total" if isinstance(metric, Counter) else ""
-    return f"{metric._name}{ending}", (metric._type, tuple(sorted(metric._labelnames)))
-
-
-def _shape_of(metric: Metric) -> Shape:
-    (labels,) = {tuple(sorted(sample.labels)) for sample in metric.samples}
-    return metric.type, labels
 
 
 def _add_waiting_items(sessions: "sessionmaker[Session]") -> None:

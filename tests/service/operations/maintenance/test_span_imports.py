@@ -31,6 +31,7 @@ from service.models.imports.span_batches import (
 from service.operations.maintenance import span_imports
 from service.operations.maintenance.span_imports import SpanImports, close_import
 from service.web.otlp.requests import Calls
+from tests.cases import each_case
 from tests.service.otlp.requests import CHAT, PROTOBUF, as_protobuf, document, read, span
 from tests.service.support.scenes import Tenant
 
@@ -95,7 +96,9 @@ def _nested() -> tuple[dict[str, Any], ...]:
     return wrapper, between, span(CHAT, parentSpanId=between["spanId"], **trace)
 
 
-def test_many_requests_become_one_audit_of_a_batch(imports: Imports) -> None:
+def test_many_requests_become_one_audit_of_each_environment(
+    imports: Imports, db_session: Session
+) -> None:
     for _ in range(3):
         imports.send(span(CHAT), span(CHAT), deployment_environment="live")
     ((audit, records),) = imports.close()
@@ -104,16 +107,19 @@ def test_many_requests_become_one_audit_of_a_batch(imports: Imports) -> None:
     assert audit.client
     assert audit.raw_bytes == len(imports.store.get(audit.blob_key))
     assert imports.close() == []
-
-
-def test_environments_become_audits_of_their_own(imports: Imports) -> None:
+    # Environments become audits of their own.
     imports.send(span(CHAT), deployment_environment="live")
     imports.send(span(CHAT), deployment_environment="test")
     found = {audit.environment: audit.records for audit, _ in imports.close()}
     assert found == {"live": 1, "test": 1}
+    # Spans count as stored bytes until they are an import.
+    imports.send(span(CHAT))
+    assert sum_stored_bytes(db_session, imports.account_id) > 60
 
 
-def test_a_span_counts_once_over_requests_and_imports(imports: Imports) -> None:
+def test_a_span_counts_once_over_requests_and_imports_and_its_wrapper_never(
+    imports: Imports,
+) -> None:
     again = span(CHAT)
     imports.send(again, again)
     imports.send(again)
@@ -121,6 +127,14 @@ def test_a_span_counts_once_over_requests_and_imports(imports: Imports) -> None:
     imports.send(again, span(CHAT))
     assert len(imports.close_one()) == 1
     imports.send(again)
+    assert imports.close() == []
+    # A wrapper that ends in a later request or import counts never.
+    wrapper, between, leaf = _nested()
+    imports.send(leaf)
+    imports.send(between)
+    imports.send(wrapper)
+    assert [record["prompt_tokens"] for record in imports.close_one()] == [1200]
+    imports.send(wrapper)
     assert imports.close() == []
 
 
@@ -135,16 +149,6 @@ def test_a_span_counts_once_where_more_calls_wait_than_an_import_takes(
     imports.send(again)
     for expected in (1, 1, 0):
         assert sum(len(records) for _, records in imports.close()) == expected
-
-
-def test_a_wrapper_that_ends_in_a_later_request_or_import_counts_never(imports: Imports) -> None:
-    wrapper, between, leaf = _nested()
-    imports.send(leaf)
-    imports.send(between)
-    imports.send(wrapper)
-    assert [record["prompt_tokens"] for record in imports.close_one()] == [1200]
-    imports.send(wrapper)
-    assert imports.close() == []
 
 
 @pytest.mark.parametrize(
@@ -222,9 +226,9 @@ def test_a_call_that_a_slower_exporter_sends_after_its_wrapper_counts_alone(
     assert [record["prompt_tokens"] for record in imports.close_one()] == [1200]
 
 
-@pytest.mark.parametrize("middle", ["known", "late", "never"])
-@pytest.mark.parametrize("around", [{}, {"gen_ai.operation.name": "invoke_agent"}])
-@pytest.mark.parametrize("order", ["wrapper first", "wrapper last", "at once"])
+@each_case("middle", ["known", "late", "never"])
+@each_case("around", [{}, {"gen_ai.operation.name": "invoke_agent"}])
+@each_case("order", ["wrapper first", "wrapper last", "at once"])
 def test_tokens_count_once_over_imports_in_any_order_with_spans_missing(
     imports: Imports, middle: str, around: dict[str, str], order: str
 ) -> None:
@@ -282,14 +286,7 @@ def test_spans_stay_until_the_storage_has_their_import(imports: Imports, blobs: 
     assert audit.records == 1
 
 
-def test_spans_count_as_stored_bytes_until_they_are_an_import(
-    imports: Imports, db_session: Session
-) -> None:
-    imports.send(span(CHAT))
-    assert sum_stored_bytes(db_session, imports.account_id) > 60
-
-
-def test_carried_keys_end_when_no_call_waits(imports: Imports) -> None:
+def test_keys_are_carried_until_no_call_waits(imports: Imports) -> None:
     again = span(CHAT)
     imports.send(again)
     imports.close()
@@ -300,6 +297,11 @@ def test_carried_keys_end_when_no_call_waits(imports: Imports) -> None:
     assert imports.close() == []
     imports.age(span_batches.CARRIED_FOR + timedelta(seconds=1))
     assert span_batches.delete_carried(imports.connection) == 1
+    # Keys of calls that waited long are not carried.
+    imports.send(span(CHAT))
+    imports.age(span_batches.CARRIED_FOR + timedelta(seconds=1))
+    assert len(imports.close()) == 1
+    assert imports.connection.execute(select(SpanBatch.id)).all() == []
 
 
 def test_the_newest_keys_are_carried(imports: Imports, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,13 +312,6 @@ def test_the_newest_keys_are_carried(imports: Imports, monkeypatch: pytest.Monke
     assert len(imports.close_one()) == 2
     imports.send(newest)
     assert imports.close() == []
-
-
-def test_keys_of_calls_that_waited_long_are_not_carried(imports: Imports) -> None:
-    imports.send(span(CHAT))
-    imports.age(span_batches.CARRIED_FOR + timedelta(seconds=1))
-    assert len(imports.close()) == 1
-    assert imports.connection.execute(select(SpanBatch.id)).all() == []
 
 
 def test_a_link_that_waits_as_long_as_its_calls_still_finds_the_wrapper(imports: Imports) -> None:

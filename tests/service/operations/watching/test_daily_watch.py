@@ -376,15 +376,11 @@ def test_a_later_import_judges_the_days_that_it_changes(watched: Watched) -> Non
     assert _unusual_days(watched) == []
 
 
-def test_a_usual_day_is_no_news(watched: Watched) -> None:
+def test_a_usual_day_is_no_news_and_one_that_comes_late_is_found(watched: Watched) -> None:
     watched.spend_daily("10")
     assert watched.watch() == 1
     assert (watched.notices(UNUSUAL_SPEND), watched.mails()) == ([], [])
-
-
-def test_a_day_that_is_uploaded_two_days_late_is_found(watched: Watched) -> None:
-    watched.spend_daily("10")
-    watched.watch()
+    # A day that is uploaded two days late is found.
     watched.spend(spend_line(YESTERDAY, "90"))
     watched.spend(spend_line(TODAY, "10"))
     watched.watch(NEXT_DAY)
@@ -456,7 +452,9 @@ def test_the_notice_of_an_unusual_route_leads_to_that_route() -> None:
     assert path == "/spend?from=2026-08-18&to=2026-09-14&route=chat"
 
 
-def test_several_thresholds_at_once_are_one_notice(watched: Watched) -> None:
+def test_several_thresholds_at_once_are_one_notice_until_the_amount_changes(
+    watched: Watched,
+) -> None:
     watched.budget("100")
     watched.spend(spend_line(RECENTLY, "120"))
     watched.check()
@@ -466,6 +464,15 @@ def test_several_thresholds_at_once_are_one_notice(watched: Watched) -> None:
         "$120.00 spent, 120% of the $100.00 budget of your account for Sep 2026 (UTC)."
     )
     assert (notice["threshold"], notice["month"], notice["route"]) == ("100", "2026-09", None)
+    # A changed amount can be reached again.
+    watched.budget("200")
+    watched.check()
+    notices = watched.notices(BUDGET_REACHED)
+    assert [(each["threshold"], each["amount_usd"]) for each in notices] == [
+        ("100", 100.0),
+        ("50", 200.0),
+    ]
+    assert watched.count(Budget) == 1
 
 
 def test_a_forecast_above_the_budget_is_posted_once(watched: Watched, config: Config) -> None:
@@ -490,20 +497,6 @@ def test_a_route_has_a_budget_of_its_own(watched: Watched) -> None:
     watched.check()
     [notice] = watched.notices(BUDGET_REACHED)
     assert (notice["route"], notice["spend_usd"]) == ("search", 6.0)
-
-
-def test_a_changed_amount_can_be_reached_again(watched: Watched) -> None:
-    watched.budget("100")
-    watched.spend(spend_line(RECENTLY, "100"))
-    watched.check()
-    watched.budget("200")
-    watched.check()
-    notices = watched.notices(BUDGET_REACHED)
-    assert [(each["threshold"], each["amount_usd"]) for each in notices] == [
-        ("100", 100.0),
-        ("50", 200.0),
-    ]
-    assert watched.count(Budget) == 1
 
 
 def test_there_is_one_mail_a_day_with_everything(watched: Watched, config: Config) -> None:
