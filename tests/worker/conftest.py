@@ -19,6 +19,7 @@ from service.core.blobs import BlobStore
 from service.core.db import make_engine
 from service.models import Account, Audit
 from tests.databases import make_database
+from tests.service.support.scenes import add_account
 from tests.smtp_sink import Sink, running_sink
 from tests.worker.support.mailing import BASE_URL
 from tests.worker.support.system import UNLIMITED, System
@@ -158,8 +159,7 @@ def engine(config: Config) -> Iterator[Engine]:
 def other_account_id(engine: Engine) -> Iterator[str]:
     """Another account than that of `new_audit`, for as long as the test."""
     with Session(engine) as session:
-        account = Account(email="other@example.com")
-        session.add(account)
+        account = add_account(session, email="other@example.com")
         session.commit()
         account_id = account.id
     yield account_id
@@ -176,8 +176,7 @@ def blobs(config: Config) -> BlobStore:
 def new_audit(engine: Engine, blobs: BlobStore) -> Callable[[], str]:
     """Queues an audit of one fixed batch; returns its id."""
     with Session(engine) as session:
-        account = Account(email="worker@example.com", report_mails="each")
-        session.add(account)
+        account = add_account(session, email="worker@example.com", report_mails="each")
         session.commit()
         account_id = account.id
 

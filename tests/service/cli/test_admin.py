@@ -29,6 +29,7 @@ from service.models import (
 from service.models.base import utc_now
 from service.models.identity.passkeys import replace_recovery_codes
 from tests.service.support.documents import make_report
+from tests.service.support.scenes import add_account
 
 Run = Callable[..., Result]
 
@@ -50,9 +51,7 @@ def committed(own_url: str) -> Iterator[Session]:
 
 @pytest.fixture
 def audit(committed: Session, blobs: Path) -> Audit:
-    account = Account(email=f"{uuid4().hex}@example.com")
-    committed.add(account)
-    committed.flush()
+    account = add_account(committed)
     audit_id = uuid4().hex
     made = Audit(id=audit_id, account_id=account.id, source="upload", status="done", attempts=1)
     made.blob_key = f"raw/{audit_id}.jsonl"
@@ -147,9 +146,7 @@ def test_report(run: Run, audit: Audit, committed: Session, tmp_path: Path) -> N
 
 
 def test_sign_out_ends_every_session(run: Run, committed: Session) -> None:
-    account = Account(email=f"{uuid4().hex}@example.com")
-    committed.add(account)
-    committed.flush()
+    account = add_account(committed)
     committed.add_all(WebSession.minted(account.id, days=30)[0] for _ in range(3))
     committed.commit()
     result = run("sign-out", account.email.upper(), "--json")
@@ -166,9 +163,7 @@ def test_sign_out_ends_every_session(run: Run, committed: Session) -> None:
 
 
 def test_reset_passkeys_removes_the_second_factor_and_says_so(run: Run, committed: Session) -> None:
-    account = Account(email=f"{uuid4().hex}@example.com")
-    committed.add(account)
-    committed.flush()
+    account = add_account(committed)
     passkey = Passkey(account_id=account.id, name="Laptop", credential_id=b"x", sign_count=0)
     passkey.public_key = b""
     committed.add(passkey)

@@ -15,10 +15,11 @@ from service.config import Config
 from service.connections import list_providers
 from service.connections.openai.stub import World, make_stub
 from service.connections.stub import Stub, running
-from service.models import Account, AgentTotal, ProviderConnection
+from service.models import AgentTotal, ProviderConnection
 from service.models.connections.bill import TOKENS
 from tests.service.connections.exports import SAMPLES
 from tests.service.support.bills import MONTH, plant
+from tests.service.support.scenes import add_account
 
 KEY = "sk-admin-canary-2989"
 EMAIL = "ada@example.org"
@@ -33,8 +34,7 @@ def stub() -> Iterator[Stub]:
 @pytest.fixture
 def account_id(own_sessions: "sessionmaker[Session]") -> str:
     with own_sessions() as session:
-        account = Account(email=EMAIL)
-        session.add(account)
+        account = add_account(session, email=EMAIL)
         session.commit()
         return account.id
 

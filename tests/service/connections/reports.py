@@ -8,9 +8,10 @@ from typing import Any
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
-from service.models import Account, ProviderConnection, ReportedCost, ReportedUsage
+from service.models import ProviderConnection, ReportedCost, ReportedUsage
 from service.models.base import new_id, utc_now
 from service.operations.connections.totals import TotalsFinding, audit_totals
+from tests.service.support.scenes import add_account
 
 TODAY = date(2026, 11, 20)
 
@@ -20,9 +21,7 @@ class Reports:
 
     def __init__(self, session: Session, provider: str) -> None:
         self.session, self.provider = session, provider
-        account = Account(email=f"{new_id()}@example.org")
-        session.add(account)
-        session.flush()
+        account = add_account(session)
         self.account_id, self.id = account.id, new_id()
         owner = {"id": self.id, "account_id": account.id, "provider": provider}
         session.add(ProviderConnection(**owner, pulled_at=utc_now()))

@@ -23,12 +23,11 @@ from service.connections.client import (
 )
 from service.connections.provider import Window
 from service.connections.stub import Answer, running
-from service.models import Account
-from service.models.base import new_id
 from service.operations.connections.connecting import KeyRefusedError, try_key
 from service.operations.connections.connecting import connect as connect_account
 from tests.cases import each_case
 from tests.service.connections.worlds import make_provider
+from tests.service.support.scenes import add_account
 
 KNOWN = list_providers()["aws"]
 SECRET = "canary-secret"
@@ -154,9 +153,7 @@ def test_the_pages_of_a_token_that_comes_again_are_not_stored() -> None:
 
 
 def test_an_account_is_the_same_with_other_regions_and_another_key(db_session: Session) -> None:
-    account = Account(email=f"{new_id()}@example.org")
-    db_session.add(account)
-    db_session.flush()
+    account = add_account(db_session)
     provider = make_provider("aws", days=3)
 
     def connect(key: str, organization: str = "123456789012") -> None:

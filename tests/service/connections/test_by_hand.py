@@ -11,8 +11,8 @@ from service.config import Config
 from service.connections import list_providers
 from service.connections.exports import UnreadableExportError, read_export
 from service.connections.provider import CostLine
-from service.models import Account, AccountFinding, BillMonth, ProviderConnection, ReportedCost
-from service.models.base import new_id, utc_now
+from service.models import AccountFinding, BillMonth, ProviderConnection, ReportedCost
+from service.models.base import utc_now
 from service.models.calls.daily_spend import SpendRow
 from service.models.connections.bill import sum_costs
 from service.models.connections.connections import (
@@ -26,15 +26,14 @@ from service.operations.connections.job import pull
 from tests.cases import each_case
 from tests.service.connections.exports import SAMPLES
 from tests.service.connections.reports import Reports
+from tests.service.support.scenes import add_account
 
 
 def test_an_uploaded_report_fills_the_spend_without_a_request(
     own_database: Config, own_engine: Engine
 ) -> None:
     with Session(own_engine) as session:
-        account = Account(email=f"{new_id()}@example.org")
-        session.add(account)
-        session.flush()
+        account = add_account(session)
         reading = read_export(io.BytesIO(SAMPLES["cursor events"].text.encode()))
         held_id = store_reading(session, account.id, reading).id
         session.commit()
@@ -49,9 +48,7 @@ def test_an_uploaded_report_fills_the_spend_without_a_request(
 
 
 def test_two_reports_of_the_same_costs_replace_each_other(db_session: Session) -> None:
-    account = Account(email=f"{new_id()}@example.org")
-    db_session.add(account)
-    db_session.flush()
+    account = add_account(db_session)
     for name in ("aws report", "focus of aws"):
         reading = read_export(io.BytesIO(SAMPLES[name].text.encode()))
         store_reading(db_session, account.id, reading)
@@ -64,9 +61,7 @@ def _store(session: Session, account_id: str, text: str) -> str:
 
 
 def test_reports_of_two_organizations_are_kept_apart(db_session: Session) -> None:
-    account = Account(email=f"{new_id()}@example.org")
-    db_session.add(account)
-    db_session.flush()
+    account = add_account(db_session)
     costs = SAMPLES["openai costs"].text
     theirs = costs.replace(",o,", ",other,").replace("proj_1", "proj_2")
     first = _store(db_session, account.id, costs)
@@ -84,9 +79,7 @@ def test_reports_of_two_organizations_are_kept_apart(db_session: Session) -> Non
 
 
 def test_a_file_of_two_billing_accounts_is_stored_as_two(db_session: Session) -> None:
-    account = Account(email=f"{new_id()}@example.org")
-    db_session.add(account)
-    db_session.flush()
+    account = add_account(db_session)
     header, *rows = SAMPLES["focus of aws"].text.splitlines()
     text = "\n".join(
         [f"BillingAccountId,{header}", *(f"{n % 2},{row}" for n, row in enumerate(rows))]
@@ -103,9 +96,7 @@ def test_a_file_of_two_billing_accounts_is_stored_as_two(db_session: Session) ->
 def test_rows_without_an_organization_are_of_the_only_one_in_their_file(
     db_session: Session,
 ) -> None:
-    account = Account(email=f"{new_id()}@example.org")
-    db_session.add(account)
-    db_session.flush()
+    account = add_account(db_session)
     header, *rows = SAMPLES["focus of aws"].text.splitlines()
 
     def name(*organizations: str) -> str:
@@ -123,9 +114,7 @@ def test_rows_without_an_organization_are_of_the_only_one_in_their_file(
 def test_files_without_names_of_projects_are_of_the_organization_that_has_their_ids(
     db_session: Session,
 ) -> None:
-    account = Account(email=f"{new_id()}@example.org")
-    db_session.add(account)
-    db_session.flush()
+    account = add_account(db_session)
     costs = SAMPLES["openai costs"].text.replace(",Search,", ",,")
     first = _store(db_session, account.id, costs)
     _store(db_session, account.id, costs.replace(",o,", ",p,").replace("proj_1", "proj_2"))
@@ -165,9 +154,7 @@ def test_a_late_upload_opens_its_months_which_are_locked_again(
     reading = read_export(io.BytesIO(text.encode()))
     billed = sum(line.amount for line in reading.lines if isinstance(line, CostLine))
     with Session(own_engine) as session:
-        account = Account(email=f"{new_id()}@example.org")
-        session.add(account)
-        session.flush()
+        account = add_account(session)
         for month in (8, 9):
             values = {"month": date(2025, month, 1), "locked_at": utc_now(), "billed_usd": 99}
             session.add(BillMonth(account_id=account.id, provider="cursor", **values, days={}))
@@ -189,9 +176,7 @@ def test_totals_of_an_upload_are_findings_until_other_reports_are_deleted(
     text = f"{header}{day:.0f},10,10000000,1000000,gpt-4-0613,proj_1\n"
     reading = read_export(io.BytesIO(text.encode()))
     with Session(own_engine) as session:
-        account = Account(email=f"{new_id()}@example.org")
-        session.add(account)
-        session.flush()
+        account = add_account(session)
         held = store_reading(session, account.id, reading)
         held_id, held.error, held.failing_since, held.failures = held.id, "internal", utc_now(), 2
         session.commit()
@@ -212,9 +197,7 @@ def test_totals_of_an_upload_are_findings_until_other_reports_are_deleted(
 def test_an_upload_while_another_is_compared_is_compared_next(own_engine: Engine) -> None:
     reading = read_export(io.BytesIO(SAMPLES["cursor events"].text.encode()))
     with Session(own_engine) as session:
-        account = Account(email=f"{new_id()}@example.org")
-        session.add(account)
-        session.flush()
+        account = add_account(session)
         account_id, held_id = account.id, store_reading(session, account.id, reading).id
         session.commit()
     with own_engine.begin() as connection:

@@ -8,20 +8,19 @@ from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.mail.messages import compose
-from service.models import Account, Mail, ProviderConnection
-from service.models.base import new_id, utc_now
+from service.models import Mail, ProviderConnection
+from service.models.base import utc_now
 from service.models.connections.connections import count_by_state, list_due_connections
 from service.models.connections.failures import REASONS, explain
 from service.operations.connections.failing import post_failing_mails
 from tests.cases import each_case
+from tests.service.support.scenes import add_account
 
 KEY = "sk-admin-canary-1337"
 
 
 def _add(session: Session, hours: float, error: str = "revoked", label: str = "") -> str:
-    account = Account(email=f"{new_id()}@example.org")
-    session.add(account)
-    session.flush()
+    account = add_account(session)
     row = ProviderConnection(account_id=account.id, provider="openai", key=KEY, label=label)
     row.error, row.failing_since = error, utc_now() - timedelta(hours=hours)
     session.add(row)

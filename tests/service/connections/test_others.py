@@ -19,13 +19,13 @@ from service.connections.client import (
 )
 from service.connections.provider import CostLine, UsageLine, Window
 from service.connections.stub import running
-from service.models import Account, ProviderConnection
-from service.models.base import new_id
+from service.models import ProviderConnection
 from service.models.connections.connections import SameOrganizationError, add_connection
 from service.operations.connections.connecting import KeyRefusedError, try_key
 from tests.cases import each_case
 from tests.service.connections.connecting import Connected
 from tests.service.connections.worlds import make_provider
+from tests.service.support.scenes import add_account
 
 
 @each_case("name", ["cursor", "github-copilot", "openrouter"])
@@ -147,9 +147,7 @@ def test_fees_of_two_models_are_two_lines_across_pages() -> None:
 
 
 def test_a_key_that_shows_no_organization_is_connected_once(db_session: Session) -> None:
-    account = Account(email=f"{new_id()}@example.org")
-    db_session.add(account)
-    db_session.flush()
+    account = add_account(db_session)
     for provider, key in (("aws", "AKIA:canary"), ("aws", "AKIA:other"), ("cursor", "AKIA:canary")):
         row = ProviderConnection(account_id=account.id, provider=provider, key=key, sight={})
         add_connection(db_session, row)

@@ -16,9 +16,10 @@ from service.config import Config
 from service.connections import list_providers
 from service.connections.openai.reports import REPORTS
 from service.connections.stub import Stub
-from service.models import Account, ProviderConnection, ReportedCost, ReportedUsage
+from service.models import ProviderConnection, ReportedCost, ReportedUsage
 from service.models.base import new_id, utc_now
 from service.operations.connections.job import pull
+from tests.service.support.scenes import add_account
 
 PROJECTS = {"openai": "proj_{}", "anthropic": "wrkspc_{}"}
 MODELS = {
@@ -264,9 +265,7 @@ def forbid_others(provider: Provider) -> None:
 
 
 def add_connected(session: Session, provider: Provider, **fields: Any) -> ProviderConnection:
-    account = Account(email=f"{new_id()}@example.org")
-    session.add(account)
-    session.flush()
+    account = add_account(session)
     row = ProviderConnection(
         id=new_id(),
         account_id=account.id,

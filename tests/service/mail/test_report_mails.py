@@ -28,6 +28,7 @@ from service.models.mail.report_mails import (
 )
 from tests.service.support.browser import Browser
 from tests.service.support.scaled_reports import make_scaled_report
+from tests.service.support.scenes import add_account
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
 NOON = MIDNIGHT - timedelta(hours=12)
@@ -37,8 +38,9 @@ AddAudit = Callable[..., Audit]
 
 @pytest.fixture
 def account(db_session: Session) -> Account:
-    account = Account(email="ada@example.org", report_mails="daily", digest_sent_until=LONG_AGO)
-    db_session.add(account)
+    account = add_account(
+        db_session, email="ada@example.org", report_mails="daily", digest_sent_until=LONG_AGO
+    )
     db_session.commit()
     return account
 
@@ -283,11 +285,12 @@ def test_many_accounts_are_processed_in_pages(
     db_session: Session, account: Account, add_audit: AddAudit
 ) -> None:
     for number in range(3):
-        other = Account(
-            email=f"{number}@example.org", report_mails="daily", digest_sent_until=LONG_AGO
+        other = add_account(
+            db_session,
+            email=f"{number}@example.org",
+            report_mails="daily",
+            digest_sent_until=LONG_AGO,
         )
-        db_session.add(other)
-        db_session.flush()
         add_audit(account_id=other.id)
     assert [_post(db_session, limit=2) for _ in range(3)] == [2, 1, 0]
     assert sorted(mail.recipient for mail in _mails(db_session)) == [

@@ -20,6 +20,7 @@ from service.operations.connections.coverage import find_unsent
 from service.operations.findings.totals import track_totals
 from service.operations.watching.weekly_digest import post_weekly_digests
 from tests.service.connections.reports import TODAY, Reports
+from tests.service.support.scenes import add_account
 from tests.service.support.spend import add_plan_usage, spend_line
 
 MONDAY = date(2026, 3, 2)
@@ -29,8 +30,7 @@ WEDNESDAY = MONDAY - timedelta(days=5)  # of the week before
 
 @pytest.fixture
 def account(db_session: Session) -> Account:
-    account = Account(email="ada@example.org", created_at=NOW - timedelta(days=60))
-    db_session.add(account)
+    account = add_account(db_session, email="ada@example.org", created_at=NOW - timedelta(days=60))
     db_session.commit()
     assert account.report_mails == "weekly"
     return account

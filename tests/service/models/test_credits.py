@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.models import Account, Audit, Credit, Payment
+from service.models import Audit, Credit, Payment
 from service.models.audits.audits import ReportRow
-from service.models.base import new_id, utc_now
+from service.models.base import utc_now
 from service.models.billing.credits import (
     NoCreditError,
     claim_credit,
@@ -20,6 +20,7 @@ from service.models.billing.credits import (
     return_credit,
     revoke_credits,
 )
+from tests.service.support.scenes import add_account
 from tests.worker.support.promises import Note, always_in_full
 from tests.worker.support.waiting import wait_until
 
@@ -29,9 +30,7 @@ Sessions = sessionmaker[Session]
 def _add_account(sessions: Sessions, credits: int) -> str:
     """An account with credits, the older ones granted first."""
     with sessions() as session:
-        account = Account(email=f"{new_id()}@example.org")
-        session.add(account)
-        session.flush()
+        account = add_account(session)
         for age in range(credits):
             granted_at = utc_now() - timedelta(minutes=age)
             session.add(Credit(account_id=account.id, granted_at=granted_at))

@@ -26,7 +26,7 @@ from service.cli.doctor import doctor
 from service.config import Config
 from service.core.db import downgrade, list_revisions
 from service.jobs.process import QueueWorker
-from service.models import Account, Audit
+from service.models import Audit
 from service.models.mail.outbox import Mail
 from service.operations.backup.repository import new_key
 from service.operations.maintenance.doctor.findings import (
@@ -61,6 +61,7 @@ from tests.cases import each_case
 from tests.databases import as_ordinary, as_owner
 from tests.deploy.proxies import write_certificate
 from tests.service.support.live import free_port
+from tests.service.support.scenes import add_account
 from tests.smtp_sink import Sink
 
 PUBLIC = {
@@ -408,9 +409,7 @@ def test_what_waits_too_long_is_found(
         session.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": SWEEPER_LOCK})
         assert not _problems(check_work(own_database))
         now = datetime.now(UTC)
-        account = Account(email="ada@example.com")
-        session.add(account)
-        session.flush()
+        account = add_account(session, email="ada@example.com")
         waiting = {"account_id": account.id, "source": "ingest", "blob_key": "raw/x.jsonl"}
         session.add(Audit(**waiting, created_at=now - timedelta(hours=2)))
         late = now - timedelta(minutes=3)

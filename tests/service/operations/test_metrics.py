@@ -28,6 +28,7 @@ from service.operations.exporter.database_metrics import ServerMetrics
 from service.operations.maintenance.sweeper import Sweeper
 from service.operations.price_book import VERSION
 from tests.service.support.metrics_table import Shape, documented
+from tests.service.support.scenes import add_account
 
 
 @pytest.fixture
@@ -50,9 +51,7 @@ def test_totals_are_read_once_in_a_while_and_what_waits_each_time(
     own_database: Config, own_sessions: "sessionmaker[Session]"
 ) -> None:
     with own_sessions() as session:
-        account = Account(email="a@example.org")
-        session.add(account)
-        session.flush()
+        account = add_account(session, email="a@example.org")
         session.add_all([Credit(account_id=account.id) for _ in range(3)])
         session.commit()
     engine = make_engine(own_database)

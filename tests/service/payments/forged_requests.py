@@ -2,8 +2,6 @@
 
 import hmac
 import json
-import time
-from collections.abc import Iterator
 
 from tests.service.payments.providers import PADDLE, STRIPE, Provider
 
@@ -15,23 +13,10 @@ def forged_requests(provider: Provider, account_id: str) -> dict[str, Request]:
     document = provider.paid(account_id)
     body, headers = provider.signed(document)
     signature = headers[provider.header]
-    found = {
-        **dict(_of_headers(provider, body, signature)),
-        **dict(_of_bodies(provider, body, signature)),
-        **dict(_of_secrets(provider, document)),
-    }
-    assert len(found) == 20
-    return {label: (one, {provider.header: header}) for label, (one, header) in found.items()}
-
-
-def _of_headers(
-    provider: Provider, body: bytes, signature: str
-) -> Iterator[tuple[str, tuple[bytes, str]]]:
     stamp, digest = signature.split(provider.separator)
-    now = stamp.partition("=")[2]
-    key = provider.signature_key
+    now, key = stamp.partition("=")[2], provider.signature_key
     foreign = PADDLE if provider is STRIPE else STRIPE
-    for label, header in {
+    headers_alone = {
         "no header": "",
         "a header without sense": "sesame",
         "the time alone": stamp,
@@ -47,29 +32,19 @@ def _of_headers(
         "the other provider's header": foreign.separator.join(
             (f"{foreign.time_key}={now}", f"{foreign.signature_key}={digest[3:]}")
         ),
-    }.items():
-        yield label, (body, header)
-
-
-def _of_bodies(
-    provider: Provider, body: bytes, signature: str
-) -> Iterator[tuple[str, tuple[bytes, str]]]:
-    yield "one byte more", (body + b" ", signature)
-    yield "a mark before the first byte", (b"\xef\xbb\xbf" + body, signature)
-    yield (
-        "the same JSON written otherwise",
-        (json.dumps(json.loads(body), indent=1).encode(), signature),
-    )
-    yield "a body that is no UTF-8", (body.replace(b"{", b"{\xff", 1), signature)
-
-
-def _of_secrets(
-    provider: Provider, document: dict[str, object]
-) -> Iterator[tuple[str, tuple[bytes, str]]]:
+        "a signature that leaves the time out": f"{stamp}{provider.separator}{key}="
+        + hmac.digest(provider.secret.encode(), body, "sha256").hex(),
+    }
+    bodies = {
+        "one byte more": body + b" ",
+        "a mark before the first byte": b"\xef\xbb\xbf" + body,
+        "the same JSON written otherwise": json.dumps(json.loads(body), indent=1).encode(),
+        "a body that is no UTF-8": body.replace(b"{", b"{\xff", 1),
+    }
+    found = {label: (body, {provider.header: header}) for label, header in headers_alone.items()}
+    found |= {label: (one, {provider.header: signature}) for label, one in bodies.items()}
     for label, secret in (("an empty secret", ""), ("another secret", provider.secret + " ")):
         body, headers = provider.signed(document, secret=secret)
-        yield label, (body, headers[provider.header])
-    now = int(time.time())
-    digest = hmac.digest(provider.secret.encode(), body, "sha256").hex()
-    header = f"{provider.time_key}={now}{provider.separator}{provider.signature_key}={digest}"
-    yield "a signature that leaves the time out", (body, header)
+        found[label] = body, {provider.header: headers[provider.header]}
+    assert len(found) == 20
+    return found

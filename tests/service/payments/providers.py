@@ -22,14 +22,6 @@ class Provider:
     paid: Callable[..., dict[str, Any]]  # a paid credit, of the account with this ID
 
 
-def _paid_by_stripe(account_id: str | None = None, **fields: Any) -> dict[str, Any]:
-    return stripe_events.checkout(client_reference_id=account_id, **fields)
-
-
-def _paid_by_paddle(account_id: str | None = None, **fields: Any) -> dict[str, Any]:
-    return paddle_events.transaction(custom_data={"app_user_id": account_id}, **fields)
-
-
 STRIPE: Final = Provider(
     name="stripe",
     path=stripe_events.PATH,
@@ -39,7 +31,9 @@ STRIPE: Final = Provider(
     time_key="t",
     signature_key="v1",
     signed=stripe_events.signed,
-    paid=_paid_by_stripe,
+    paid=lambda account_id=None, **fields: stripe_events.checkout(
+        client_reference_id=account_id, **fields
+    ),
 )
 PADDLE: Final = Provider(
     name="paddle",
@@ -50,7 +44,9 @@ PADDLE: Final = Provider(
     time_key="ts",
     signature_key="h1",
     signed=paddle_events.signed,
-    paid=_paid_by_paddle,
+    paid=lambda account_id=None, **fields: paddle_events.transaction(
+        custom_data={"app_user_id": account_id}, **fields
+    ),
 )
 PROVIDERS: Final = (STRIPE, PADDLE)
 

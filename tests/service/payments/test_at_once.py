@@ -14,6 +14,7 @@ from service.models.identity.sign_in import open_account
 from service.payments import adopt_payments
 from service.payments.events import CustomerUpdated, Payer, PaymentUpdated
 from tests.service.payments.test_adoption import paid, subscribed, tell
+from tests.service.support.scenes import add_account
 from tests.worker.support.promises import at_a_quarter, scaled
 
 Sessions = sessionmaker[Session]
@@ -57,9 +58,7 @@ def test_a_payment_and_its_payers_first_sign_in(own_sessions: Sessions, share: f
 @at_a_quarter
 def test_a_checkout_its_subscription_and_its_customer(own_sessions: Sessions, share: float) -> None:
     with own_sessions() as session:
-        account = Account(email="payer@example.org")
-        session.add(account)
-        session.flush()
+        account = add_account(session, email="payer@example.org")
         account_id = account.id
         session.commit()
     for number in range(scaled(ROUNDS, share)):

@@ -22,6 +22,7 @@ from tests.service.payments.conftest import Deliver
 from tests.service.payments.providers import SETTINGS
 from tests.service.payments.test_adoption import sign_up
 from tests.service.payments.test_settings import REQUIRED
+from tests.service.support.scenes import add_account
 
 MINUTE = 60
 OTHER_PRODUCT: dict[str, Any] = {"metadata": {}, "payment_link": "plink_of_a_mug"}
@@ -41,12 +42,13 @@ def account(db_session: Session) -> Account:
 
 
 def bought(deliver: Deliver, session: Session, document: dict[str, Any]) -> int:
-    """Return the credits that the account of the payment has after its event."""
+    """Return the credits that this payment adds."""
+    before = len(session.scalars(select(Credit)).all())
     deliver(document)
-    return len(session.scalars(select(Credit)).all())
+    return len(session.scalars(select(Credit)).all()) - before
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "credits"),
     [
         ({}, 1),
@@ -79,7 +81,7 @@ def test_a_checkout_buys_as_many_audits_as_it_paid_for(
     assert bought(deliver, db_session, document) == credits
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "credits"),
     [
         ({}, 1),
@@ -170,8 +172,7 @@ each_dispute = pytest.mark.parametrize("dispute", DISPUTES, ids=["stripe", "padd
 
 @pytest.fixture
 def owner(db_session: Session) -> Account:
-    account = Account(id="owner", email="owner@example.org")
-    db_session.add(account)
+    account = add_account(db_session, id="owner", email="owner@example.org")
     db_session.commit()
     return account
 

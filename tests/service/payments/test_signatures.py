@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from service.models import Credit, PaymentEvent
+from tests.cases import each_case
 from tests.service.payments.forged_requests import forged_requests
 from tests.service.payments.providers import PROVIDERS, Provider, each_provider
 from tests.service.support.scenes import Tenant, error_of
@@ -21,15 +22,6 @@ YEAR = 365 * 86_400
 
 def count(session: Session, table: type[Credit] | type[PaymentEvent]) -> int:
     return session.scalar(select(func.count()).select_from(table)) or 0
-
-
-@each_provider
-def test_signed_events_are_accepted(
-    client: FlaskClient, db_session: Session, tenant: Tenant, provider: Provider
-) -> None:
-    body, headers = provider.signed(provider.paid(tenant.account_id))
-    assert client.post(provider.path, data=body, headers=headers).status_code == 200
-    assert (count(db_session, Credit), count(db_session, PaymentEvent)) == (1, 1)
 
 
 def test_forty_forged_requests_get_the_same_error_and_store_nothing(
@@ -47,26 +39,13 @@ def test_forty_forged_requests_get_the_same_error_and_store_nothing(
 
 
 @each_provider
-@pytest.mark.parametrize(
-    ("seconds", "status"),
-    [
-        (0, 200),
-        (-299, 200),
-        (299, 200),
-        (-300, 200),
-        (300, 200),
-        (-301, 400),
-        (301, 400),
-        (-YEAR, 400),
-        (YEAR, 400),
-    ],
-)
-def test_five_minutes_are_tolerated_either_way(
-    client: FlaskClient, provider: Provider, seconds: int, status: int
-) -> None:
-    with time_machine.travel(1_772_355_600, tick=False):
-        body, headers = provider.signed(provider.paid(), at=1_772_355_600 + seconds)
-        assert client.post(provider.path, data=body, headers=headers).status_code == status
+def test_five_minutes_are_tolerated_either_way(client: FlaskClient, provider: Provider) -> None:
+    now = 1_772_355_600
+    with time_machine.travel(now, tick=False):
+        for seconds in (0, -299, 299, -300, 300, -301, 301, -YEAR, YEAR):
+            body, headers = provider.signed(provider.paid(), at=now + seconds)
+            response = client.post(provider.path, data=body, headers=headers)
+            assert response.status_code == (200 if abs(seconds) <= 300 else 400), seconds
 
 
 @each_provider
@@ -87,8 +66,6 @@ def test_the_environment_switches_no_check_off(
 ) -> None:
     monkeypatch.setenv("TEST_MODE", value)
     for provider in PROVIDERS:
-        body, headers = provider.signed(provider.paid())
-        assert client.post(provider.path, data=body, headers=headers).status_code == 200
         for seconds in (-301, YEAR):
             with time_machine.travel(1_772_355_600, tick=False):
                 body, headers = provider.signed(provider.paid(), at=1_772_355_600 + seconds)
@@ -97,7 +74,7 @@ def test_the_environment_switches_no_check_off(
 
 
 @each_provider
-@pytest.mark.parametrize(
+@each_case(
     ("body", "status"),
     [
         (b"", 400),

@@ -44,6 +44,14 @@ class Tenant:
         return bearer(self.token)
 
 
+def add_account(session: Session, **fields: Any) -> Account:
+    """An account with an address of its own, if none is given."""
+    account = Account(**{"email": f"{uuid4().hex}@example.org", **fields})
+    session.add(account)
+    session.flush()
+    return account
+
+
 def sign_in(
     sessions: "sessionmaker[Session]",
     email: str,
@@ -56,11 +64,7 @@ def sign_in(
     For real HTTP, and for a test client made with `use_cookies=False`: others send their own.
     """
     with sessions() as session:
-        account = find_account(session, email)
-        if account is None:
-            account = Account(email=email.lower())
-            session.add(account)
-            session.flush()
+        account = find_account(session, email) or add_account(session, email=email.lower())
         row, secret = WebSession.minted(account.id, days=30)
         row.created_at = utc_now() - timedelta(hours=hours_ago)
         session.add(row)

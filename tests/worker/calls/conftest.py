@@ -11,15 +11,15 @@ from sqlalchemy.orm import Session
 from detectors.contract import UsageRecord
 from detectors.formats import decode_batch, encode_records
 from service.core.blobs import BlobStore
-from service.models import Account, Audit
+from service.models import Audit
+from tests.service.support.scenes import add_account
 from worker import run_audit
 
 
 @pytest.fixture
 def account_id(engine: Engine) -> str:
     with Session(engine) as session:
-        account = Account(email="worker@example.com")
-        session.add(account)
+        account = add_account(session, email="worker@example.com")
         session.commit()
         return account.id
 

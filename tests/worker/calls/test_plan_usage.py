@@ -34,7 +34,7 @@ from tests.detectors.report.test_plan_usage import METERED, WASTE
 from tests.lazily import pypdf
 from tests.service.support.applications import make_application
 from tests.service.support.browser import Browser
-from tests.service.support.scenes import bearer
+from tests.service.support.scenes import add_account, bearer
 from tests.worker.support.stored import document
 from worker import compact_calls, run_audit
 
@@ -75,8 +75,7 @@ def owners(
     app = make_application(config, sessions)
     metered, plans = lately(METERED), lately(WASTE)
     with sessions() as session:
-        other = Account(email=EMAILS[1])
-        session.add(other)
+        other = add_account(session, email=EMAILS[1])
         session.commit()
         ids = (account_id, other.id)
     try:

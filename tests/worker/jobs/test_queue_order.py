@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from service.models import Account, Audit
 from service.models.audits.queue_order import ClaimLimits, claim_next, count_ahead
+from tests.service.support.scenes import add_account
 from tests.worker.support.stored import load
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -27,9 +28,7 @@ def queue(engine: Engine) -> Iterator[Queue]:
     def add(name: str, count: int = 1, records: int = 10, source: str = "ingest") -> list[str]:
         with Session(engine) as session:
             if name not in accounts:
-                account = Account(email=f"{name}@turns.example")
-                session.add(account)
-                session.flush()
+                account = add_account(session, email=f"{name}@turns.example")
                 accounts[name] = account.id
             audits = [
                 Audit(

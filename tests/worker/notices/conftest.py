@@ -12,6 +12,7 @@ from service.models import Account, NoticeTarget
 from service.models.notices.deliveries import post_notice
 from service.models.notices.events import REPORT_READY
 from tests.notice_receiver import Receiver, running_receiver
+from tests.service.support.scenes import add_account
 from tests.worker.support.notices import CANARY, PAYLOAD, add_target_at
 
 
@@ -37,8 +38,7 @@ def receiver(module_receiver: Receiver) -> Receiver:
 @pytest.fixture
 def account_id(engine: Engine) -> Iterator[str]:
     with Session(engine) as session:
-        account = Account(email="notices@example.com")
-        session.add(account)
+        account = add_account(session, email="notices@example.com")
         session.commit()
         account_id = account.id
     yield account_id

@@ -6,11 +6,11 @@ import psutil
 import pytest
 from sqlalchemy.orm import Session
 
-from service.models import Account
 from service.models.notices.deliveries import post_notice
 from service.models.notices.events import REPORT_READY
 from service.models.notices.targets import WEBHOOK, NewTarget, add_target
 from tests.notice_receiver import Receiver, hang, running_receiver
+from tests.service.support.scenes import add_account
 from tests.worker.support.system import System
 from tests.worker.support.waiting import kill, wait_until
 
@@ -37,9 +37,7 @@ def test_a_killed_worker_leaves_its_notice_to_the_next(system: System, receiver:
     """Woken by nobody but the sweeper; the next worker sends the same event under the same ID."""
     receiver.answers = [hang]
     with Session(system.engine) as session:
-        account = Account(email="notices@example.com")
-        session.add(account)
-        session.flush()
+        account = add_account(session, email="notices@example.com")
         url = receiver.url(f"/{CANARY}?token={CANARY}")
         target = add_target(session, account.id, NewTarget(WEBHOOK, url, [REPORT_READY]))
         post_notice(session, account.id, REPORT_READY, {"summary": CANARY})

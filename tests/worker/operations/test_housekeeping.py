@@ -20,6 +20,7 @@ from service.models.base import utc_now
 from service.models.operations import retention
 from service.models.operations.admin_actions import COMMAND, log_admin_action
 from service.operations.maintenance.housekeeping import Housekeeping
+from tests.service.support.scenes import add_account
 from tests.worker.support.stored import load
 
 
@@ -111,9 +112,7 @@ def test_expired_links_ended_sessions_and_old_mails_go(
     config: Config, engine: Engine, blobs: BlobStore
 ) -> None:
     with Session(engine) as session:
-        account = Account(email="worker@example.com")
-        session.add(account)
-        session.flush()
+        account = add_account(session, email="worker@example.com")
         for hours in (-1, 1):
             link = MagicLink(email="a@example.com", secret_hash=str(hours).encode())
             link.expires_at = _ago(hours=-hours)

@@ -13,12 +13,13 @@ import requests
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.orm import Session
 
-from service.models import Account, Credit, Payment, PaymentEvent, Subscription
+from service.models import Credit, Payment, PaymentEvent, Subscription
 from service.models.billing.payments import lock_payments
 from tests.service.payments import paddle_events as paddle
 from tests.service.payments import stripe_events as stripe
 from tests.service.payments.forged_requests import forged_requests
 from tests.service.payments.providers import PROVIDERS, SETTINGS, Provider, each_provider
+from tests.service.support.scenes import add_account
 from tests.worker.conftest import started_system
 from tests.worker.support.promises import Note, in_full_only, scaled
 from tests.worker.support.system import System
@@ -39,8 +40,7 @@ def web() -> Iterator[System]:
 @pytest.fixture
 def account_id(web: System) -> str:
     with Session(web.engine) as session:
-        account = Account(email=f"{time.time_ns()}@example.org")
-        session.add(account)
+        account = add_account(session, email=f"{time.time_ns()}@example.org")
         session.commit()
         return account.id
 
@@ -241,9 +241,7 @@ def own(web: System, events: list[Document], reference: str) -> list[Document]:
     """The events as they are when the subscription is an account's: by reference or address."""
     email = f"{reference}@example.org"
     with Session(web.engine) as session:
-        account = Account(email=email)
-        session.add(account)
-        session.flush()
+        account = add_account(session, email=email)
         account_id = account.id
         session.commit()
     customer = stripe.customer(f"cus_{reference}", email)

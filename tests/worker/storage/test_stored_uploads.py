@@ -15,13 +15,14 @@ from detectors.contract import UsageRecord
 from detectors.formats import encode_chunk, read_chunks
 from detectors.report import account
 from service.core.blobs import BlobStore
-from service.models import Account, Audit, Credit
+from service.models import Audit, Credit
 from service.models.audits.leases import fail_exhausted
 from service.models.base import utc_now
 from service.models.billing.credits import claim_credit, count_free_credits
 from service.operations.recalculation import queue_again
 from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
+from tests.service.support.scenes import add_account
 from tests.worker.support.promises import sampled
 from tests.worker.support.stored import document, load
 from worker import run_audit
@@ -77,8 +78,7 @@ def _mixed(rows: list[bytes], bad: list[bytes]) -> list[bytes]:
 @pytest.fixture
 def account_id(engine: Engine) -> str:
     with Session(engine) as session:
-        account = Account(email="worker@example.com")
-        session.add(account)
+        account = add_account(session, email="worker@example.com")
         session.commit()
         return account.id
 

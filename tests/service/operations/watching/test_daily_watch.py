@@ -35,6 +35,7 @@ from service.operations.watching.daily_watch import check_budgets, watch_days
 from service.operations.watching.unusual_days import Band, UnusualSpend
 from service.operations.watching.wording import describe_day
 from tests.databases import as_owner
+from tests.service.support.scenes import add_account
 from tests.service.support.spend import add_spend, spend_line
 
 NOW = datetime(2026, 9, 15, 12, tzinfo=UTC)
@@ -99,9 +100,7 @@ class Watched:
 @pytest.fixture
 def watched(own_sessions: "sessionmaker[Session]") -> Iterator[Watched]:
     with own_sessions() as session:
-        account = Account(email="ada@example.org")
-        session.add(account)
-        session.flush()
+        account = add_account(session, email="ada@example.org")
         url = "https://hooks.example.com/x"
         add_target(session, account.id, NewTarget(WEBHOOK, url, list(EVENTS)))
         session.commit()

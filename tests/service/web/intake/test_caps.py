@@ -10,13 +10,21 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
-from service.models import Account, Audit, FailedWork, Subscription
+from service.models import Audit, FailedWork, Subscription
 from service.models.audits.capacity import add_failed_seconds, delete_old_days
 from service.models.base import utc_now
 from service.web.auth import caps
 from tests.service.support.changing import by_plan
 from tests.service.support.oauth_flow import browser_of
-from tests.service.support.scenes import AUDITS, INGEST, Tenant, add_tenant, batch, error_of
+from tests.service.support.scenes import (
+    AUDITS,
+    INGEST,
+    Tenant,
+    add_account,
+    add_tenant,
+    batch,
+    error_of,
+)
 from tests.service.support.uploads import MULTIPART, add_person, log_file, one_file
 
 Sessions = sessionmaker[Session]
@@ -138,9 +146,7 @@ def test_failed_uploads_use_up_a_days_processing_time(share_app: Share, sessions
 
 
 def test_another_day_starts_at_zero(db_session: Session) -> None:
-    account = Account(email="days@example.org")
-    db_session.add(account)
-    db_session.flush()
+    account = add_account(db_session, email="days@example.org")
     days = [datetime(2026, 1, 1, tzinfo=UTC).date(), utc_now().date()]
     db_session.add_all(FailedWork(account_id=account.id, day=day, seconds=9e9) for day in days)
     db_session.flush()

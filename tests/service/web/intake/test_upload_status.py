@@ -9,10 +9,10 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.models import Account, Audit
+from service.models import Audit
 from service.models.audits.queue_order import count_ahead
 from service.models.identity.accounts import find_account
-from tests.service.support.scenes import AUDITS, sign_in
+from tests.service.support.scenes import AUDITS, add_account, sign_in
 
 Sessions = sessionmaker[Session]
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -34,9 +34,7 @@ def _add_audit(sessions: Sessions, minutes: int = 0, email: str = "", **fields: 
     with sessions() as session:
         account = find_account(session, email or "reader@example.org")
         if account is None:
-            account = Account(email=email)
-            session.add(account)
-            session.flush()
+            account = add_account(session, email=email)
         audit = Audit(
             id=uuid4().hex,
             account_id=account.id,
