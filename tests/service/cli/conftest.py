@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from click import Group
 from click.testing import CliRunner, Result
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
 
 from service.cli import register
 from tests.databases import make_database
@@ -30,6 +32,15 @@ def second(servers_folder: Path, open_python: dict[str, str]) -> Iterator[Up]:
 def own_url(database_url: str) -> str:
     """A database of its own, since what commands commit stays."""
     return make_database(database_url)
+
+
+@pytest.fixture
+def committed(own_url: str) -> Iterator[Session]:
+    """Rows that a command, which is another client of the database, can see."""
+    engine = create_engine(own_url)
+    with Session(engine, expire_on_commit=False) as session:
+        yield session
+    engine.dispose()
 
 
 @pytest.fixture

@@ -8,17 +8,14 @@ from click.testing import CliRunner
 
 from service.cli.keys import KeyFiles, keys
 from service.operations.local.run_state import load_fallbacks, load_key
+from tests.cases import each_case
 
 NAMES = ("secret_key", "encryption_key")
 
 
-def _files(folder: Path) -> KeyFiles:
-    return KeyFiles.find("secret_key", {}, folder)
-
-
 def test_a_key_is_added_used_and_dropped(tmp_path: Path) -> None:
     first = load_key(tmp_path, "secret_key")
-    files = _files(tmp_path)
+    files = KeyFiles.find("secret_key", {}, tmp_path)
     files.add()
     new = load_fallbacks(tmp_path, "secret_key")
     assert (load_key(tmp_path, "secret_key"), len(new.split())) == (first, 1)
@@ -32,15 +29,11 @@ def test_a_key_is_added_used_and_dropped(tmp_path: Path) -> None:
     for path in tmp_path.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert {path.name for path in tmp_path.iterdir()} == {"secret_key", "secret_key_fallbacks"}
-
-
-def test_a_step_back_uses_the_old_key_again(tmp_path: Path) -> None:
-    first = load_key(tmp_path, "secret_key")
-    files = _files(tmp_path)
+    # A step back uses the old key again.
     files.add()
     files.use()
     files.use()
-    assert load_key(tmp_path, "secret_key") == first
+    assert load_key(tmp_path, "secret_key") == new
 
 
 @pytest.mark.parametrize("name", ["secret", "encryption"])
@@ -56,7 +49,7 @@ def test_the_commands_say_what_comes_next(tmp_path: Path, name: str) -> None:
     assert (used.exit_code, used.output.count("tallystick keys drop")) == (0, 1)
 
 
-@pytest.mark.parametrize("step", ["add", "use", "drop"])
+@each_case("step", ["add", "use", "drop"])
 def test_a_folder_without_keys_is_reported_in_one_line(tmp_path: Path, step: str) -> None:
     result = CliRunner().invoke(keys, [step, "secret", "--data", str(tmp_path / "none")])
     assert result.exit_code == 2

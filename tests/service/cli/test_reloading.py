@@ -26,30 +26,24 @@ def later(path: Path) -> None:
     os.utime(path, ns=(0, path.stat().st_mtime_ns + 1_000_000))
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
+def test_a_change_of_code_is_noticed_once(checkout: Path) -> None:
+    watcher = SourceWatcher(checkout)
+    assert watcher.find_change() is None
+    changes: list[tuple[str, Change]] = [
         ("worker.py", later),
         ("service/app.py", later),
         ("service/app.py", Path.unlink),
         ("service/web/added.py", Path.touch),
         ("templates/pages/home.html", later),
         ("detectors/rates.toml", Path.touch),
-    ],
-)
-def test_a_change_of_code_is_noticed_once(checkout: Path, name: str, change: Change) -> None:
-    watcher = SourceWatcher(checkout)
-    assert watcher.find_change() is None
-    change(checkout / name)
-    assert watcher.find_change() == name
-    assert watcher.find_change() is None
-
-
-@pytest.mark.parametrize("name", ["docs/README.md", "service/app.pyc", "service/app.py.swp"])
-def test_other_files_are_not_watched(checkout: Path, name: str) -> None:
-    watcher = SourceWatcher(checkout)
-    (checkout / name).write_text("after")
-    assert watcher.find_change() is None
+    ]
+    for name, change in changes:
+        change(checkout / name)
+        assert watcher.find_change() == name
+        assert watcher.find_change() is None
+    for name in ("docs/README.md", "service/app.pyc", "service/app.py.swp"):
+        (checkout / name).write_text("after")
+        assert watcher.find_change() is None, name
 
 
 def test_it_watches_this_checkout() -> None:

@@ -86,14 +86,12 @@ def mails_to(address: str, outbox: Path) -> list[Path]:
     return [file for file in outbox.glob("*.eml") if f"To: {address}" in file.read_text()]
 
 
-def test_a_second_up_on_the_folder_is_rejected_in_one_line(up: Up) -> None:
+def test_a_second_up_on_the_folder_is_rejected_in_one_line(up: Up, servers_folder: Path) -> None:
     second = tallystick("up", folder=up.folder)
     assert second.returncode == 2
     assert second.stderr.startswith("Error: tallystick is already running in ")
     assert second.stderr.count("\n") == 1
-
-
-def test_a_port_in_use_is_rejected_in_one_line(up: Up, servers_folder: Path) -> None:
+    # A port in use is rejected in one line.
     other = tallystick("up", "--port", str(up.port), folder=servers_folder / "other")
     assert other.returncode == 2
     assert other.stderr == f"Error: port {up.port} is in use; choose another with --port\n"
@@ -104,26 +102,17 @@ def test_two_started_at_once_each_serve_on_a_port_of_their_own(servers_folder: P
     with ThreadPoolExecutor() as pool:
         both = list(pool.map(Up, [servers_folder / "one", servers_folder / "other-one"]))
     try:
-        assert_apart(*both)
+        assert len({each.base_url for each in both if each.base_url}) == 2
+        for number, each in enumerate(both):
+            address, outbox = f"user{number}@example.org", each.folder / "outbox"
+            asked = requests.post(
+                f"{each.base_url}/auth/magic-link", json={"email": address}, timeout=60
+            )
+            assert asked.status_code == 200
+            assert wait_until(lambda: bool(mails_to(address, outbox)))  # noqa: B023
     finally:
         for each in both:
             each.stop(signal.SIGINT)
-
-
-def assert_apart(*each_up: Up) -> None:
-    assert all(each.base_url for each in each_up)
-    assert len({each.base_url for each in each_up}) == len(each_up)
-    for number, each in enumerate(each_up):
-        address = f"user{number}@example.org"
-        asked = requests.post(
-            f"{each.base_url}/auth/magic-link", json={"email": address}, timeout=60
-        )
-        assert asked.status_code == 200
-        assert wait_until(partial(has_mail, each.folder / "outbox", address))
-
-
-def has_mail(outbox: Path, address: str) -> bool:
-    return bool(mails_to(address, outbox))
 
 
 def test_it_listens_on_this_machine_only(up: Up) -> None:
@@ -148,17 +137,12 @@ def test_secrets_are_readable_by_their_owner_alone(up: Up) -> None:
 
 def test_a_minted_key_sends_and_a_minted_token_reads(up: Up) -> None:
     tallystick("account", "create", "b@example.com", "--plan", "pro", folder=up.folder)
-    minted = tallystick(
-        "account", "mint", "b@example.com", "ingest-key", "--json", folder=up.folder
-    )
-    key = json.loads(minted.stdout)
+    mint = partial(tallystick, "account", "mint", "b@example.com", "--json", folder=up.folder)
+    key = json.loads(mint("ingest-key").stdout)
     assert set(key) == {"ingest_key", "dsn"}
     host = up.base_url.removeprefix("http://")
     assert key["dsn"] == f"http://{key['ingest_key']}@{host}"
-    minted = tallystick(
-        "account", "mint", "b@example.com", "read-token", "--json", folder=up.folder
-    )
-    token = json.loads(minted.stdout)
+    token = json.loads(mint("read-token").stdout)
     assert set(token) == {"read_token"}
 
     record = {

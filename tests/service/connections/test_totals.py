@@ -28,15 +28,12 @@ def anthropic(db_session: Session) -> Reports:
 
 def test_an_old_model_is_found_with_exact_dollars(openai: Reports) -> None:
     """GPT-4 is $30 and $60 a million tokens, GPT-4.1 is $2 and $8."""
+    openai.add("gpt-4.1", "key_1", prompt_tokens=10_000_000, completion_tokens=100_000)
+    assert openai.find(OLD_MODEL) == []
     openai.add("gpt-4-0613", "key_1", prompt_tokens=1_000_000, completion_tokens=100_000)
     [found] = openai.find(OLD_MODEL)
     assert found.better == "gpt-4.1"
     assert found.usd == 10 * ((30 - 2) + (60 - 8) / Decimal(10))
-
-
-def test_current_models_are_no_finding(openai: Reports) -> None:
-    openai.add("gpt-4.1", "key_1", prompt_tokens=10_000_000, completion_tokens=100_000)
-    assert openai.find(OLD_MODEL) == []
 
 
 def test_an_uncached_key_is_found_beside_others_of_its_model(openai: Reports) -> None:
@@ -56,17 +53,14 @@ def test_a_key_alone_with_its_model_is_no_finding(openai: Reports) -> None:
 
 def test_unread_writes_are_found_with_exact_dollars(anthropic: Reports) -> None:
     """Sonnet 4.5 is $3 a million; a write is $0.75 more, a read $2.70 less."""
+    read = {"prompt_tokens": 9_000_000, "cache_write_tokens": 1_000_000, "cached_tokens": 6_000_000}
+    anthropic.add(SONNET, "key_2", **read)
+    assert anthropic.find(UNREAD_WRITES) == []
     counts = {"prompt_tokens": 3_000_000, "cache_write_tokens": 2_000_000, "cached_tokens": 100_000}
     anthropic.add(SONNET, "key_1", **counts)
     [found] = anthropic.find(UNREAD_WRITES)
     assert found.confidence == "VERIFIED"
     assert found.usd == 10 * (2 * Decimal("0.75") - Decimal("0.1") * Decimal("2.7"))
-
-
-def test_writes_that_are_read_are_no_finding(anthropic: Reports) -> None:
-    counts = {"prompt_tokens": 9_000_000, "cache_write_tokens": 1_000_000}
-    anthropic.add(SONNET, "key_1", **counts, cached_tokens=6_000_000)
-    assert anthropic.find(UNREAD_WRITES) == []
 
 
 def test_a_key_that_works_around_the_clock_could_use_the_batch_tier(openai: Reports) -> None:

@@ -22,13 +22,20 @@ from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, erro
 from tests.silent_postgres import running_silent_postgres
 
 
-@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg2", "postgres"])
-def test_an_address_may_be_written_short(config: Config, scheme: str) -> None:
-    address = config.database_url.replace("postgresql+psycopg2", scheme)
-    engine = make_engine(replace(config, database_url=address))
-    with engine.connect() as connection:
-        assert connection.scalar(text("SHOW timezone")) == "UTC"
-    engine.dispose()
+def test_an_address_may_be_written_short_and_an_error_does_not_quote_what_a_caller_sent(
+    config: Config,
+) -> None:
+    for scheme in ("postgresql", "postgresql+psycopg2", "postgres"):
+        address = config.database_url.replace("postgresql+psycopg2", scheme)
+        engine = make_engine(replace(config, database_url=address))
+        with engine.connect() as connection:
+            assert connection.scalar(text("SHOW timezone")) == "UTC"
+            # Random reads are planned as those of a solid-state disk.
+            assert connection.scalar(text("SHOW random_page_cost")) == "1.1"
+            with pytest.raises(DataError) as caught:
+                connection.execute(text("SELECT 1 / 0 WHERE :sent <> ''"), {"sent": "CANARY"})
+            assert "CANARY" not in str(caught.value)
+        engine.dispose()
 
 
 def test_a_pool_without_a_free_connection_is_unavailable_not_a_hang(
@@ -69,22 +76,6 @@ def test_a_connection_that_breaks_as_a_request_ends_harms_neither_it_nor_the_poo
     monkeypatch.undo()
     with engine.connect() as connection:
         assert connection.scalar(text("SELECT 2")) == 2
-    engine.dispose()
-
-
-def test_an_error_does_not_quote_what_a_caller_sent(config: Config) -> None:
-    engine = make_engine(config)
-    query = text("SELECT 1 / 0 WHERE :sent <> ''")
-    with engine.connect() as connection, pytest.raises(DataError) as caught:
-        connection.execute(query, {"sent": "CANARY"})
-    engine.dispose()
-    assert "CANARY" not in str(caught.value)
-
-
-def test_random_reads_are_planned_as_those_of_a_solid_state_disk(config: Config) -> None:
-    engine = make_engine(config)
-    with engine.connect() as connection:
-        assert connection.scalar(text("SHOW random_page_cost")) == "1.1"
     engine.dispose()
 
 

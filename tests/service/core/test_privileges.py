@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 from service.core.db import migrate
 from service.errors import ConfigError
 from service.operations.local.embedded.postgres import OWNER_ROLE, ROLE
-from tests.cases import data_of
+from tests.cases import data_of, each_case
 from tests.databases import as_owner, make_database, migrate_as_owner
 
 APPEND_ONLY = ("payment_events", "admin_acts")
@@ -47,10 +47,12 @@ def connection(engine: Engine) -> Iterator[Connection]:
         outer.rollback()
 
 
-@pytest.mark.parametrize("statement", ATTACKS)
+@each_case("statement", ATTACKS)
 def test_the_services_role_cannot(connection: Connection, statement: str) -> None:
+    attempt = connection.begin_nested()
     with pytest.raises(DBAPIError, match="denied|must be|permission"):
         connection.execute(text(statement))
+    attempt.rollback()
 
 
 def test_the_services_role_owns_nothing_and_is_a_member_of_nothing(connection: Connection) -> None:
@@ -66,14 +68,12 @@ def test_the_services_role_owns_nothing_and_is_a_member_of_nothing(connection: C
         "SELECT count(*) FROM pg_auth_members WHERE member = current_user::regrole",
     ):
         assert connection.scalar(text(query)) == 0, query
-
-
-def test_every_append_only_trigger_fires_always(connection: Connection) -> None:
-    query = (
+    # Every append only trigger fires always.
+    triggers = (
         "SELECT tgrelid::regclass::text, tgenabled FROM pg_trigger JOIN pg_proc ON"
         " pg_proc.oid = tgfoid WHERE proname = 'refuse_change'"
     )
-    states = [tuple(row) for row in connection.execute(text(query))]
+    states = [tuple(row) for row in connection.execute(text(triggers))]
     assert {table for table, _ in states} >= set(APPEND_ONLY)
     assert {state for _, state in states} == {"A"}
 

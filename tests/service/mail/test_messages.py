@@ -163,7 +163,7 @@ def test_other_labels_of_an_upload_are_in_its_mail(label: str) -> None:
     assert describe_finding(report.findings[0], has_labels=False)["where"] == ""
 
 
-@pytest.mark.parametrize("recipient", ["a@b.c\nBcc: e@e.e", "a@b.c\r\nX: y", "a@b.c, d@e.f"])
+@each_case("recipient", ["a@b.c\nBcc: e@e.e", "a@b.c\r\nX: y", "a@b.c, d@e.f"])
 def test_a_recipient_that_is_none_makes_no_mail(config: Config, mail: Mail, recipient: str) -> None:
     with pytest.raises(Exception, match=r".+"):
         compose(config, copied(mail, recipient=recipient))

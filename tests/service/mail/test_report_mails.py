@@ -26,6 +26,7 @@ from service.models.mail.report_mails import (
     find_report_reader,
     post_digests,
 )
+from tests.cases import each_case
 from tests.service.support.browser import Browser
 from tests.service.support.scaled_reports import make_scaled_report
 from tests.service.support.scenes import add_account
@@ -73,10 +74,6 @@ def _mails(session: Session) -> list[Mail]:
     return list(session.scalars(select(Mail).order_by(Mail.created_at)))
 
 
-def _composed(config: Config, mail: Mail) -> EmailMessage:
-    return compose(config, mail)
-
-
 def _text(message: EmailMessage, kind: str = "plain") -> str:
     part = message.get_body((kind,))
     assert part is not None
@@ -97,12 +94,7 @@ def test_the_choice_is_kept_and_shown(
     refused = browser.post("/settings", "/settings/report-mails", report_mails="hourly")
     assert refused.status_code == 422
     assert db_session.scalars(select(Account.report_mails)).one() == "each"
-
-
-def test_mails_about_spend_can_be_switched_off(
-    app: Flask, sessions: "sessionmaker[Session]", db_session: Session
-) -> None:
-    browser = Browser(app, sessions, "ada@example.org")
+    # Mails about spend can be switched off.
     assert 'name="spend_mails" value="daily" checked' in browser.get("/settings")
     for choice in ("none", "daily"):
         answer = browser.post("/settings", "/settings/spend-mails", spend_mails=choice)
@@ -112,7 +104,7 @@ def test_mails_about_spend_can_be_switched_off(
     assert browser.post("/settings", "/settings/spend-mails").status_code == 422
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("choice", "source", "is_mailed"),
     [
         ("each", "ingest", True),
@@ -193,7 +185,7 @@ def test_a_leaked_key_writes_nothing_into_the_inbox(
     mails = _mails(db_session)
     assert [mail.kind for mail in mails].count(REPORT_DIGEST) == 1
     assert len(mails) == MAILS_A_DAY + 1
-    for message in (_composed(config, mail) for mail in mails):
+    for message in (compose(config, mail) for mail in mails):
         text = f"{message['Subject']} {_text(message)} {_text(message, 'html')}"
         assert not re.search("locked|Verify|evil", text + str([mail.parameters for mail in mails]))
 
@@ -211,7 +203,7 @@ def test_a_digest_lists_a_days_batches_once(
     [mail] = _mails(db_session)
     assert (mail.kind, mail.recipient) == (REPORT_DIGEST, account.email)
     assert mail.account_id == account.id
-    message = _composed(config, mail)
+    message = compose(config, mail)
     assert message["Subject"] == "12 reports ready on Mar 1, 2026 (UTC)"
     for kind in ("plain", "html"):
         words = _text(message, kind)
@@ -226,14 +218,8 @@ def test_a_digest_lists_a_days_batches_once(
     ]
     assert named == [audit.id for audit in reversed(audits)][:DIGEST_AUDITS]
     assert not {audit.id for audit in unwanted} & set(named)
-
-
-def test_nothing_at_rest_opens_a_report(
-    db_session: Session, add_audit: AddAudit, account: Account
-) -> None:
-    add_audit()
-    _post(db_session)
-    assert "/r/" not in str(_mails(db_session)[0].parameters)
+    # Nothing at rest opens a report.
+    assert "/r/" not in str(mail.parameters)
 
 
 @pytest.mark.parametrize("choice", ["each", "none"])
@@ -263,7 +249,7 @@ def test_reports_ready_before_the_choice_are_not_mailed_again(
     assert _post(db_session) == 0
     add_audit(finished_at=NOON)
     assert _post(db_session) == 1
-    message = _composed(config, _mails(db_session)[0])
+    message = compose(config, _mails(db_session)[0])
     assert message["Subject"] == "1 report ready on Mar 1, 2026 (UTC)"
 
 
@@ -274,7 +260,7 @@ def test_days_without_a_sweeper_share_one_digest(
     add_audit(finished_at=NOON + timedelta(days=2))
     later = MIDNIGHT + timedelta(days=2)
     assert _post(db_session, later) == 1
-    message = _composed(config, _mails(db_session)[0])
+    message = compose(config, _mails(db_session)[0])
     assert message["Subject"] == "2 reports ready from Mar 1, 2026 to Mar 3, 2026 (UTC)"
     add_audit(finished_at=later + timedelta(hours=1))
     assert _post(db_session, later + timedelta(days=1)) == 1

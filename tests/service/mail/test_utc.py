@@ -4,8 +4,6 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from service.config import Config
 from service.mail.messages import compose
 from service.models.mail.outbox import Mail
@@ -15,6 +13,7 @@ from service.models.watching.news import SPEND_NOTICE
 from service.operations.watching.budgets import BudgetState
 from service.operations.watching.unusual_days import ACCOUNT, Band, UnusualSpend
 from service.operations.watching.wording import describe_budget, describe_day
+from tests.cases import each_case
 
 BUDGET = {"route": None, "month": "2026-11-01", "amount_usd": "10", "spend_usd": "9"}
 DAY = {"day": "2026-11-23", "routes": 1, "models": 0, "spend_usd": 9.0, "expected_usd": 1.0}
@@ -30,7 +29,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", PARAMETERS)
+@each_case("kind", PARAMETERS)
 def test_a_mail_with_days_says_utc(config: Config, kind: str) -> None:
     mail = Mail(
         id="m",

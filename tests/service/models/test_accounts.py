@@ -25,7 +25,5 @@ def test_a_plan_counts_while_its_subscription_is_active(status: str, plan: str) 
 
 def test_an_account_without_a_subscription_is_on_the_free_plan() -> None:
     assert Account(email="a@example.org").plan == "free"
-
-
-def test_only_paid_plans_have_ingest_keys() -> None:
+    # Only paid plans have ingest keys.
     assert KEY_LIMITS == {"free": 0, "pro": 5, "team": 50}

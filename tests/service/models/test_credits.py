@@ -88,9 +88,7 @@ def test_a_claim_needs_a_credit_of_the_account(own_sessions: Sessions) -> None:
     with pytest.raises(NoCreditError):
         _claim(own_sessions, poor)
     assert _free(own_sessions, poor) == 0
-
-
-def test_a_refunded_credit_is_not_free(own_sessions: Sessions) -> None:
+    # A refunded credit is not free.
     account_id = _add_account(own_sessions, 1)
     with own_sessions.begin() as session:
         session.execute(update(Credit).values(revoked_at=func.now()))

@@ -8,47 +8,38 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Account, IngestKey, Subscription
 from service.models.access.credentials import KeyLimitError, add_ingest_key
+from tests.service.support.scenes import add_account
 
 
-def add_account(session: Session, plan: str | None, status: str = "active") -> Account:
-    account = Account(email="keys@example.org")
-    if plan:
-        account.subscriptions = [Subscription(plan=plan, status=status, provider="comp")]
-    session.add(account)
-    session.flush()
-    return account
+def make_account(session: Session, plan: str, status: str = "active") -> Account:
+    subscription = Subscription(plan=plan, status=status, provider="comp")
+    return add_account(session, subscriptions=[subscription])
 
 
-@pytest.mark.parametrize(
-    ("plan", "status", "allowed"),
-    [(None, "", 0), ("pro", "active", 5), ("team", "past_due", 50), ("team", "canceled", 0)],
-)
-def test_a_plan_allows_so_many_keys(
-    db_session: Session, plan: str | None, status: str, allowed: int
-) -> None:
-    account = add_account(db_session, plan, status)
-    for _ in range(allowed):
-        add_ingest_key(db_session, account)
-    with pytest.raises(KeyLimitError) as raised:
-        add_ingest_key(db_session, account)
-    assert raised.value.allowed == allowed
-
-
-def test_a_revoked_key_makes_room_for_another(db_session: Session) -> None:
-    account = add_account(db_session, "pro")
-    keys = [add_ingest_key(db_session, account)[0] for _ in range(5)]
-    db_session.delete(keys[0])
-    db_session.flush()
-    add_ingest_key(db_session, account)
-    with pytest.raises(KeyLimitError):
-        add_ingest_key(db_session, account)
+def test_a_plan_allows_so_many_keys(db_session: Session) -> None:
+    for account, allowed in (
+        (add_account(db_session), 0),
+        (make_account(db_session, "pro"), 5),
+        (make_account(db_session, "team", "past_due"), 50),
+        (make_account(db_session, "team", "canceled"), 0),
+    ):
+        keys = [add_ingest_key(db_session, account)[0] for _ in range(allowed)]
+        with pytest.raises(KeyLimitError) as raised:
+            add_ingest_key(db_session, account)
+        assert raised.value.allowed == allowed
+        if keys:  # a revoked one makes room for another
+            db_session.delete(keys[0])
+            db_session.flush()
+            add_ingest_key(db_session, account)
+            with pytest.raises(KeyLimitError):
+                add_ingest_key(db_session, account)
 
 
 def test_of_many_at_once_no_more_than_allowed_succeed(
     own_sessions: "sessionmaker[Session]",
 ) -> None:
     with own_sessions() as session:
-        account_id = add_account(session, "pro").id
+        account_id = make_account(session, "pro").id
         session.commit()
 
     def mint(_: int) -> bool:

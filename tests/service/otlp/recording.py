@@ -96,7 +96,9 @@ def _command(program: Program) -> list[str]:
     if program is VERCEL:
         return ["node", str(node_program())]
     python = environment_python(LOCKS.parent / "otlp" / f"{program.lock}.lock")
-    return [python, str(PROGRAMS / f"{program.name}.py")]
+    own = PROGRAMS / f"{program.name}.py"
+    file = own if own.exists() else PROGRAMS / "instrumented.py"
+    return [python, str(file), program.name]
 
 
 def node_program() -> Path:

@@ -2,10 +2,12 @@
 
 import json
 import zlib
-from base64 import b64decode
+from base64 import b64encode
+from copy import deepcopy
 from itertools import count
 from typing import Any
 
+from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from service.models.imports.span_keys import find_counted, read_keys
@@ -72,55 +74,13 @@ def as_json(request: dict[str, Any]) -> bytes:
 
 def as_protobuf(request: dict[str, Any]) -> bytes:
     """The same request in protobuf, whose IDs are bytes."""
-    message = ExportTraceServiceRequest()
-    for given in request["resourceSpans"]:
-        resource_spans = message.resource_spans.add()
-        _add(resource_spans.resource.attributes, given["resource"]["attributes"])
-        for scope_spans in given["scopeSpans"]:
-            scoped = resource_spans.scope_spans.add()
-            scoped.scope.name = scope_spans["scope"]["name"]
-            scoped.scope.version = scope_spans["scope"]["version"]
-            for each in scope_spans["spans"]:
-                _add_span(scoped.spans.add(), each)
+    given = deepcopy(request)
+    for resource_spans in given["resourceSpans"]:
+        for each in (each for of in resource_spans["scopeSpans"] for each in of["spans"]):
+            for name in each.keys() & {"traceId", "spanId", "parentSpanId"}:
+                each[name] = b64encode(bytes.fromhex(each[name])).decode()
+    message = ParseDict(given, ExportTraceServiceRequest(), ignore_unknown_fields=True)
     return bytes(message.SerializeToString())
-
-
-def _add_span(message: Any, given: dict[str, Any]) -> None:
-    message.trace_id = bytes.fromhex(given["traceId"])
-    message.span_id = bytes.fromhex(given["spanId"])
-    message.parent_span_id = bytes.fromhex(given.get("parentSpanId", ""))
-    message.start_time_unix_nano = int(given["startTimeUnixNano"])
-    message.end_time_unix_nano = int(given["endTimeUnixNano"])
-    message.status.code = given.get("status", {}).get("code", 0)
-    _add(message.attributes, given["attributes"])
-    for event in given.get("events", ()):
-        added = message.events.add()
-        added.name = event["name"]
-        _add(added.attributes, event["attributes"])
-
-
-def _add(attributes: Any, given: list[dict[str, Any]]) -> None:
-    for each in given:
-        added = attributes.add()
-        added.key = each["key"]
-        _set(added.value, each["value"])
-
-
-def _set(message: Any, value: dict[str, Any]) -> None:
-    for kind, content in value.items():
-        if kind == "arrayValue":
-            message.array_value.SetInParent()
-            for each in content["values"]:
-                _set(message.array_value.values.add(), each)
-        elif kind == "kvlistValue":
-            message.kvlist_value.SetInParent()
-            _add(message.kvlist_value.values, content["values"])
-        elif kind == "bytesValue":
-            message.bytes_value = b64decode(content)
-        elif kind == "intValue":
-            message.int_value = int(content)
-        else:
-            setattr(message, kind.replace("V", "_v"), content)
 
 
 def read(body: bytes, kind: str = PROTOBUF, tag_attribute: str | None = None) -> Calls:

@@ -130,7 +130,7 @@ def test_a_column_has_an_allowed_value(name: str, rows: list[Row]) -> None:
     assert {row[name] for row in rows} <= ALLOWED[name]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("price", "cost"), [("ListUnitPrice", "ListCost"), ("ContractedUnitPrice", "ContractedCost")]
 )
 def test_prices_times_quantities_are_costs(price: str, cost: str, rows: list[Row]) -> None:
@@ -200,7 +200,7 @@ def test_a_charge_keeps_the_rules_of_its_category(charges: list[Row]) -> None:
     assert [row["BillingCurrency"] for row in charges] == ["USD", "USD", "EUR", "USD"]
 
 
-@pytest.mark.parametrize("kind", ["List", "Contracted", "Effective"])
+@each_case("kind", ["List", "Contracted", "Effective"])
 def test_a_charge_costs_what_is_billed(kind: str, charges: list[Row]) -> None:
     """columns/listcost.md, contractedcost.md and effectivecost.md: as credits must."""
     for row in charges:

@@ -5,9 +5,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from service.reports.focus import HEADER, V1_2, V1_4, VERSIONS, arrange, header, make_row
+from tests.cases import each_case
 from tests.service.reports.test_focus import COLUMNS, LINES
 
 FOLDER = Path(__file__).parent
@@ -19,7 +18,7 @@ def _rows(version: str) -> list[dict[str, Any]]:
     return [dict(zip(header(version), row, strict=True)) for row in found]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each_case("version", VERSIONS)
 def test_a_version_has_its_columns_sorted_and_our_own_come_last(version: str) -> None:
     names, rules = header(version), RULES[version]
     own = [name for name in names if name not in rules]
@@ -29,7 +28,7 @@ def test_a_version_has_its_columns_sorted_and_our_own_come_last(version: str) ->
     assert list(names) == [*sorted(set(names) - set(own)), *own]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each_case("version", VERSIONS)
 def test_a_column_is_null_only_where_its_version_allows_it(version: str) -> None:
     for row in _rows(version):
         empty = {name for name, value in row.items() if value is None}

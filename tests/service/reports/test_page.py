@@ -16,6 +16,7 @@ from detectors.contract import Finding, Report
 from detectors.wording.figures import usd, whole_usd
 from detectors.wording.labels import inert
 from service.reports.sample import get_sample_report
+from tests.cases import each_case
 from tests.service.support.scaled_reports import (
     HOSTILE_LABELS,
     SHAPES,
@@ -154,10 +155,8 @@ def test_the_document_is_downloaded_byte_for_byte(client: FlaskClient, publish: 
     response = client.get(f"{publish(report)}/json")
     assert response.data == report.to_json()
     assert response.headers["Content-Disposition"].startswith("attachment")
-
-
-def test_the_pdf_is_shown_and_kept(client: FlaskClient, publish: Publish) -> None:
-    path = publish(make_scaled_report())
+    # The pdf is shown and kept.
+    path = publish(report)
     first, second = client.get(f"{path}/pdf"), client.get(f"{path}/pdf")
     assert first.mimetype == "application/pdf"
     assert first.data.startswith(b"%PDF")
@@ -192,7 +191,7 @@ def test_evidence_stands_on_a_findings_own_page(client: FlaskClient, publish: Pu
     assert '<time datetime="2026-02-01T10:00:00Z">Feb 1, 2026, 10:00 UTC</time>' in own
 
 
-@pytest.mark.parametrize("unknown", ["", "d1-999", "<script>", "../x"])
+@each_case("unknown", ["", "d1-999", "<script>", "../x"])
 def test_a_finding_that_there_is_not_is_not_found(
     client: FlaskClient, publish: Publish, unknown: str
 ) -> None:

@@ -96,12 +96,10 @@ def test_the_same_error_is_reported_ten_times_only(sentry: Received) -> None:
     assert CANARY.encode() not in b"".join(sentry.bodies)
 
 
-def test_only_fields_on_the_list_are_kept() -> None:
+def test_only_fields_on_the_list_are_kept(config: Config) -> None:
     added = {"request": {"data": CANARY}, "extra": {"argv": CANARY}, "level": "error"}
     assert keep_allowed(added) == {"level": "error"}
-
-
-def test_without_a_dsn_nothing_is_reported(config: Config) -> None:
+    # Without a dsn nothing is reported.
     start_reports(config)
     report_error(ValueError(CANARY), {"event": "x"})
     flush_reports()

@@ -119,9 +119,7 @@ def test_without_an_address_nothing_is_traced(config: Config) -> None:
     start_traces(config)
     with audit_spans({"1" * 32: FOREIGN}), timed("read"):
         assert trace_context() is None
-
-
-def test_headers_are_split_and_checked(config: Config) -> None:
+    # Headers are split and checked.
     assert split_headers("a=Bearer x=, b-c=2") == {"a": "Bearer x=", "b-c": "2"}
     with pytest.raises(ConfigError, match="TRACES_HEADERS must list headers"):
         replace(config, traces_headers="no value")

@@ -7,6 +7,8 @@ The exporter's settings are the standard variables. `CONTENT` is `on` for prompt
 import asyncio
 import os
 import sys
+from collections.abc import Callable
+from pkgutil import resolve_name
 from typing import Any
 
 STUB = os.environ["STUB_URL"]
@@ -105,13 +107,6 @@ def agent_framework() -> None:
     provider.shutdown()
 
 
-def _langchain_agent(model: Any) -> None:
-    from langchain.agents import create_agent
-
-    asked = {"messages": [{"role": "user", "content": QUESTION}]}
-    create_agent(model, tools=[add], name="sums").invoke(asked)
-
-
 def _langchain_models() -> list[Any]:
     from langchain_openai import ChatOpenAI
 
@@ -123,23 +118,20 @@ def _langchain_models() -> list[Any]:
     return models
 
 
+def _langchain() -> None:
+    from langchain.agents import create_agent
+
+    for model in _langchain_models():
+        asked = {"messages": [{"role": "user", "content": QUESTION}]}
+        create_agent(model, tools=[add], name="sums").invoke(asked)
+
+
 def langsmith() -> None:
     provider = provide()
     from langchain_core.tracers.langchain import wait_for_all_tracers
 
-    for model in _langchain_models():
-        _langchain_agent(model)
+    _langchain()
     wait_for_all_tracers()
-    provider.shutdown()
-
-
-def openinference_langchain() -> None:
-    provider = provide()
-    from openinference.instrumentation.langchain import LangChainInstrumentor
-
-    LangChainInstrumentor().instrument(tracer_provider=provider)
-    for model in _langchain_models():
-        _langchain_agent(model)
     provider.shutdown()
 
 
@@ -163,24 +155,6 @@ def _openai_agent() -> None:
         Runner.run_sync(agent, QUESTION)
 
 
-def openai_agents() -> None:
-    provider = provide()
-    from openinference.instrumentation.openai_agents import OpenAIAgentsInstrumentor
-
-    OpenAIAgentsInstrumentor().instrument(tracer_provider=provider)
-    _openai_agent()
-    provider.shutdown()
-
-
-def openllmetry_openai_agents() -> None:
-    provider = provide()
-    from opentelemetry.instrumentation.openai_agents import OpenAIAgentsInstrumentor
-
-    OpenAIAgentsInstrumentor().instrument(tracer_provider=provider)
-    _openai_agent()
-    provider.shutdown()
-
-
 def _llama_index_agent() -> None:
     from llama_index.core.agent.workflow import FunctionAgent
     from llama_index.llms.openai import OpenAI
@@ -193,26 +167,6 @@ def _llama_index_agent() -> None:
     asyncio.run(run())
 
 
-def llama_index() -> None:
-    provider = provide()
-    from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
-
-    LlamaIndexInstrumentor().instrument(tracer_provider=provider)
-    _llama_index_agent()
-    provider.shutdown()
-
-
-def openllmetry_llama_index() -> None:
-    provider = provide()
-    from opentelemetry.instrumentation.llamaindex import LlamaIndexInstrumentor
-    from opentelemetry.instrumentation.openai import OpenAIInstrumentor
-
-    LlamaIndexInstrumentor().instrument(tracer_provider=provider)
-    OpenAIInstrumentor().instrument(tracer_provider=provider)
-    _llama_index_agent()
-    provider.shutdown()
-
-
 def _crew() -> None:
     from crewai import LLM, Agent, Crew, Task
     from crewai.tools import tool
@@ -221,28 +175,6 @@ def _crew() -> None:
     agent = Agent(role="adder", goal=QUESTION, backstory=QUESTION, llm=llm, tools=[tool(add)])
     task = Task(description=QUESTION, expected_output=QUESTION, agent=agent)
     Crew(agents=[agent], tasks=[task]).kickoff()
-
-
-def crewai() -> None:
-    provider = provide()
-    from openinference.instrumentation.crewai import CrewAIInstrumentor
-    from openinference.instrumentation.openai import OpenAIInstrumentor
-
-    CrewAIInstrumentor().instrument(tracer_provider=provider)
-    OpenAIInstrumentor().instrument(tracer_provider=provider)
-    _crew()
-    provider.shutdown()
-
-
-def openllmetry_crewai() -> None:
-    provider = provide()
-    from opentelemetry.instrumentation.crewai import CrewAIInstrumentor
-    from opentelemetry.instrumentation.openai import OpenAIInstrumentor
-
-    CrewAIInstrumentor().instrument(tracer_provider=provider)
-    OpenAIInstrumentor().instrument(tracer_provider=provider)
-    _crew()
-    provider.shutdown()
 
 
 def langfuse() -> None:
@@ -267,22 +199,14 @@ def langfuse() -> None:
     provider.shutdown()
 
 
-def openllmetry() -> None:
-    provider = provide()
-    from opentelemetry.instrumentation.bedrock import BedrockInstrumentor
-    from opentelemetry.instrumentation.langchain import LangchainInstrumentor
-
-    LangchainInstrumentor().instrument(tracer_provider=provider)
-    BedrockInstrumentor().instrument(tracer_provider=provider)
-    for model in _langchain_models():
-        _langchain_agent(model)
+def _langchain_and_bedrock() -> None:
+    _langchain()
     import boto3
 
     session = boto3.Session("k", "k", region_name="us-east-1")
     bedrock = session.client("bedrock-runtime", endpoint_url=STUB)
     message = {"role": "user", "content": [{"text": QUESTION}]}
     bedrock.converse(modelId="us.anthropic.claude-sonnet-4-6", messages=[message])
-    provider.shutdown()
 
 
 def _ask_anthropic() -> None:
@@ -298,21 +222,6 @@ def _ask_anthropic() -> None:
             pass
 
 
-def anthropic_sdk() -> None:
-    provider = provide()
-    _ask_anthropic()
-    provider.shutdown()
-
-
-def genai_anthropic() -> None:
-    provider = provide()
-    from opentelemetry.instrumentation.genai.anthropic import AnthropicInstrumentor
-
-    AnthropicInstrumentor().instrument(tracer_provider=provider)
-    _ask_anthropic()
-    provider.shutdown()
-
-
 def _ask_openai() -> None:
     from openai import OpenAI
 
@@ -321,15 +230,6 @@ def _ask_openai() -> None:
     messages: Any = [{"role": "user", "content": QUESTION}]
     client.chat.completions.create(model=GPT, messages=messages, tools=[tool])
     client.responses.create(model=GPT, input=QUESTION)
-
-
-def genai_openai() -> None:
-    provider = provide()
-    from opentelemetry.instrumentation.genai.openai import OpenAIInstrumentor
-
-    OpenAIInstrumentor().instrument(tracer_provider=provider)
-    _ask_openai()
-    provider.shutdown()
 
 
 def logfire() -> None:
@@ -349,15 +249,6 @@ def openlit() -> None:
     provider = provide()
     library.init(capture_message_content=IS_ON, disable_metrics=True)
     _ask_openai()
-    _ask_anthropic()
-    provider.shutdown()
-
-
-def openinference_anthropic() -> None:
-    provider = provide()
-    from openinference.instrumentation.anthropic import AnthropicInstrumentor
-
-    AnthropicInstrumentor().instrument(tracer_provider=provider)
     _ask_anthropic()
     provider.shutdown()
 
@@ -384,11 +275,7 @@ def litellm() -> None:
     trace.get_tracer_provider().force_flush()  # type: ignore[attr-defined]
 
 
-def claude_agent() -> None:
-    provider = provide()
-    from openinference.instrumentation.claude_agent_sdk import ClaudeAgentSDKInstrumentor
-
-    ClaudeAgentSDKInstrumentor().instrument(tracer_provider=provider)
+def _claude_agent() -> None:
     from claude_agent_sdk import ClaudeAgentOptions, query
 
     home = os.environ["HOME"]
@@ -407,8 +294,72 @@ def claude_agent() -> None:
             pass
 
     asyncio.run(run())
+
+
+# What asks, and whose instrumentations trace it.
+OPENINFERENCE, OPENLLMETRY = "openinference.instrumentation", "opentelemetry.instrumentation"
+GENAI = "opentelemetry.instrumentation.genai"
+TRACED: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
+    "anthropic_sdk": (_ask_anthropic, ()),
+    "claude_agent": (
+        _claude_agent,
+        (f"{OPENINFERENCE}.claude_agent_sdk:ClaudeAgentSDKInstrumentor",),
+    ),
+    "crewai": (
+        _crew,
+        (
+            f"{OPENINFERENCE}.crewai:CrewAIInstrumentor",
+            f"{OPENINFERENCE}.openai:OpenAIInstrumentor",
+        ),
+    ),
+    "genai_anthropic": (_ask_anthropic, (f"{GENAI}.anthropic:AnthropicInstrumentor",)),
+    "genai_openai": (_ask_openai, (f"{GENAI}.openai:OpenAIInstrumentor",)),
+    "llama_index": (_llama_index_agent, (f"{OPENINFERENCE}.llama_index:LlamaIndexInstrumentor",)),
+    "openai_agents": (
+        _openai_agent,
+        (f"{OPENINFERENCE}.openai_agents:OpenAIAgentsInstrumentor",),
+    ),
+    "openinference_anthropic": (
+        _ask_anthropic,
+        (f"{OPENINFERENCE}.anthropic:AnthropicInstrumentor",),
+    ),
+    "openinference_langchain": (_langchain, (f"{OPENINFERENCE}.langchain:LangChainInstrumentor",)),
+    "openllmetry": (
+        _langchain_and_bedrock,
+        (
+            f"{OPENLLMETRY}.langchain:LangchainInstrumentor",
+            f"{OPENLLMETRY}.bedrock:BedrockInstrumentor",
+        ),
+    ),
+    "openllmetry_crewai": (
+        _crew,
+        (f"{OPENLLMETRY}.crewai:CrewAIInstrumentor", f"{OPENLLMETRY}.openai:OpenAIInstrumentor"),
+    ),
+    "openllmetry_llama_index": (
+        _llama_index_agent,
+        (
+            f"{OPENLLMETRY}.llamaindex:LlamaIndexInstrumentor",
+            f"{OPENLLMETRY}.openai:OpenAIInstrumentor",
+        ),
+    ),
+    "openllmetry_openai_agents": (
+        _openai_agent,
+        (f"{OPENLLMETRY}.openai_agents:OpenAIAgentsInstrumentor",),
+    ),
+}
+
+
+def run(name: str) -> None:
+    if name not in TRACED:
+        globals()[name]()
+        return
+    ask, instrumentors = TRACED[name]
+    provider = provide()
+    for instrumentor in instrumentors:
+        resolve_name(instrumentor)().instrument(tracer_provider=provider)
+    ask()
     provider.shutdown()
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    run(sys.argv[1])

@@ -22,7 +22,7 @@ from service.web.otlp.spans import SpanReading
 from tests.client.environments import ROOT, environment_python
 from tests.service.otlp.frameworks.stub import CANARY, provider_stub
 from tests.service.otlp.recording import collector
-from tests.service.otlp.requests import START
+from tests.service.otlp.requests import START, as_protobuf, attribute, document
 
 FOLDER: Final = Path(__file__).parent
 SHAPES: Final = FOLDER / "shapes.jsonl"
@@ -286,52 +286,41 @@ def requests_of(shape: dict[str, Any]) -> list[bytes]:
 
 
 def _encode(scopes: Sequence[Sequence[str]], spans: Sequence[Any]) -> bytes:
-    request = ExportTraceServiceRequest()
-    resource_spans = request.resource_spans.add()
-    service = resource_spans.resource.attributes.add()
-    service.key, service.value.string_value = "service.name", "checkout"
-    for number, (name, version) in enumerate(scopes):
-        scope_spans = resource_spans.scope_spans.add()
-        scope_spans.scope.name, scope_spans.scope.version = name, version
-        for scope, trace, own, parent, start, end, attributes, events in spans:
-            if scope != number:
-                continue
-            span = scope_spans.spans.add()
-            span.trace_id, span.span_id = trace.to_bytes(16, "big"), own.to_bytes(8, "big")
-            span.parent_span_id = parent.to_bytes(8, "big") if parent else b""
-            span.start_time_unix_nano = START + start * 1_000
-            span.end_time_unix_nano = START + end * 1_000
-            _fill(span.attributes, attributes)
-            for event, values in events:
-                added = span.events.add()
-                added.name = event
-                _fill(added.attributes, values)
-    return bytes(request.SerializeToString())
+    request = document(service_name="checkout")
+    request["resourceSpans"][0]["scopeSpans"] = [
+        {
+            "scope": {"name": name, "version": version},
+            "spans": [_span(*each) for scope, *each in spans if scope == number],
+        }
+        for number, (name, version) in enumerate(scopes)
+    ]
+    return as_protobuf(request)
 
 
-def _fill(attributes: Any, values: dict[str, Any]) -> None:
-    for name, value in values.items():
-        added = attributes.add()
-        added.key = name
-        _set(added.value, TEXT if value is None else value)
+def _span(
+    trace: int, own: int, parent: int, start: int, end: int, attributes: Any, events: Any
+) -> dict[str, Any]:
+    return {
+        "traceId": f"{trace:032x}",
+        "spanId": f"{own:016x}",
+        "parentSpanId": f"{parent:016x}" if parent else "",
+        "startTimeUnixNano": START + start * 1_000,
+        "endTimeUnixNano": START + end * 1_000,
+        "attributes": _attributes(attributes),
+        "events": [{"name": name, "attributes": _attributes(values)} for name, values in events],
+    }
 
 
-def _set(message: Any, value: Any) -> None:
-    if isinstance(value, bool):
-        message.bool_value = value
-    elif isinstance(value, int):
-        message.int_value = value
-    elif isinstance(value, float):
-        message.double_value = value
-    elif isinstance(value, str):
-        message.string_value = value
-    elif isinstance(value, list):
-        message.array_value.SetInParent()
-        for each in value:
-            _set(message.array_value.values.add(), each)
-    else:
-        message.kvlist_value.SetInParent()
-        _fill(message.kvlist_value.values, value or {})
+def _attributes(values: dict[str, Any]) -> list[dict[str, Any]]:
+    return [attribute(name, _filled(value)) for name, value in values.items()]
+
+
+def _filled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _filled(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each) for each in value]
+    return TEXT if value is None else value
 
 
 def read_shapes() -> dict[tuple[str, str], dict[str, Any]]:

@@ -42,22 +42,16 @@ def signed_in_with_passkey(app: Flask, sessions: Sessions, email: str) -> Any:
     return client
 
 
-def test_programs_need_the_token_alone(app: Flask) -> None:
+def test_the_token_alone_is_enough_for_programs_and_not_in_a_browser(app: Flask) -> None:
     client = app.test_client()
+    program = {**TOKEN, "Accept": "application/json"}
     assert client.get("/admin", headers=TOKEN).status_code == 200
-    assert client.get("/admin", headers={**TOKEN, "Accept": "application/json"}).is_json
-
-
-def test_a_browser_with_the_token_alone_is_asked_to_sign_in(app: Flask) -> None:
-    answer = app.test_client().get("/admin", headers=NAVIGATION)
+    assert client.get("/admin", headers=program).is_json
+    answer = client.get("/admin", headers=NAVIGATION)
     assert answer.status_code == 403
     assert "/sign-in?next=/admin" in answer.get_data(as_text=True)
-
-
-@pytest.mark.parametrize("header", ["Sec-Fetch-Site", "Sec-Fetch-Mode", "Origin"])
-def test_whatever_a_browser_accepts_it_is_a_browser(app: Flask, header: str) -> None:
-    headers = {**TOKEN, "Accept": "application/json", header: "cors"}
-    assert app.test_client().get("/admin", headers=headers).status_code == 403
+    for header in ("Sec-Fetch-Site", "Sec-Fetch-Mode", "Origin"):
+        assert client.get("/admin", headers={**program, header: "cors"}).status_code == 403, header
 
 
 def test_administrators_need_no_token_for_some_minutes(app: Flask, sessions: Sessions) -> None:
@@ -124,17 +118,13 @@ def test_an_administrator_with_a_passkey_is_let_in(app: Flask, sessions: Session
         session.execute(update(WebSession).values(created_at=early))
         session.commit()
     assert client.get("/admin", headers=NAVIGATION).status_code == 403
-
-
-def test_a_session_without_a_passkey_is_not_enough(app: Flask, sessions: Sessions) -> None:
+    # A session without a passkey is not enough.
     ada = Browser(app, sessions, ADA)
     assert ada.client.get("/admin", headers=NAVIGATION).status_code == 403
     assert ada.client.post("/admin/audits/x/purge", headers=NAVIGATION).status_code == 403
-
-
-def test_a_passkey_of_another_account_is_not_enough(app: Flask, sessions: Sessions) -> None:
-    client = signed_in_with_passkey(app, sessions, EVE)
-    assert client.get("/admin", headers=NAVIGATION).status_code == 403
+    # A passkey of another account is not enough.
+    eve = signed_in_with_passkey(app, sessions, EVE)
+    assert eve.get("/admin", headers=NAVIGATION).status_code == 403
 
 
 def test_an_administrator_signs_an_account_out(app: Flask, sessions: Sessions) -> None:

@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
@@ -26,7 +25,7 @@ def test_a_rejection_says_which_credential_was_wanted_and_how_to_send_it(
     assert upload == "Sign in to continue. Keys and tokens don't work here."
 
 
-@pytest.mark.parametrize("path", [AUDITS, "/oauth/token"])
+@each_case("path", [AUDITS, "/oauth/token"])
 def test_a_header_with_other_characters_than_ascii_is_refused(
     client: FlaskClient, path: str
 ) -> None:

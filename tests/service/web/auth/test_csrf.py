@@ -42,7 +42,7 @@ def signed_in(sessions: "sessionmaker[Session]") -> dict[str, str]:
     return sign_in(sessions, "ada@example.org")
 
 
-@pytest.mark.parametrize("headers", OWN)
+@each_case("headers", OWN)
 def test_our_own_pages_and_programs_pass(
     client: FlaskClient, signed_in: dict[str, str], headers: dict[str, str]
 ) -> None:
@@ -60,7 +60,7 @@ def test_another_sites_page_is_rejected(
     assert error_of(client.post("/auth/logout", headers=headers), 403, "forbidden")
 
 
-@pytest.mark.parametrize("headers", FOREIGN)
+@each_case("headers", FOREIGN)
 def test_without_a_session_the_api_has_nothing_to_lose(
     client: FlaskClient, tenant: Tenant, headers: dict[str, str]
 ) -> None:
@@ -68,7 +68,7 @@ def test_without_a_session_the_api_has_nothing_to_lose(
     assert answer.status_code == 201
 
 
-@pytest.mark.parametrize("headers", FOREIGN)
+@each_case("headers", FOREIGN)
 def test_safe_requests_are_answered_wherever_the_link_is(
     client: FlaskClient, signed_in: dict[str, str], headers: dict[str, str]
 ) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import IngestKey, ReadToken
 from service.web.auth.credential_usage import INTERVAL, write_remaining_usage
+from tests.cases import each_case
 from tests.service.support.scenes import AUDITS, INGEST, Tenant, batch, bearer
 from tests.service.web.pages.test_applications import Browser
 
@@ -70,7 +71,7 @@ def test_only_so_many_replaced_keys_work_at_a_time(
     assert statuses == [200] * 5 + [422]
 
 
-@pytest.mark.parametrize("hours", ["", "2", "-1", "1e9", "x"])
+@each_case("hours", ["", "2", "-1", "1e9", "x"])
 def test_another_overlap_is_rejected(
     developer: Browser, tenant: Tenant, db_session: Session, hours: str
 ) -> None:
@@ -93,7 +94,7 @@ def test_a_read_token_ends_when_it_was_said_to(
         assert developer.client.get(AUDITS, headers=bearer(token)).status_code == status
 
 
-@pytest.mark.parametrize("days", ["1", "0", "-30", "x"])
+@each_case("days", ["1", "0", "-30", "x"])
 def test_another_end_is_rejected(developer: Browser, days: str) -> None:
     form = {"scope": "read:audits", "expires_in_days": days}
     assert developer.send(f"{PAGE}/read-tokens", PAGE, **form)[0] == 422

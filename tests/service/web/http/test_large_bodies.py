@@ -5,7 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -92,6 +92,15 @@ def test_no_more_is_taken_than_there_is() -> None:
     assert shares.take(60)
     assert shares.take(40)
     assert not shares.take(1, 0.01)
+    # Who gives up lets those behind take theirs.
+    shares = Shares(100)
+    assert shares.take(90)
+    with ThreadPoolExecutor(2) as pool:
+        large = pool.submit(shares.take, 100, 0.2)
+        wait_until(lambda: shares._queue or large.done(), 60)
+        small = pool.submit(shares.take, 10, 60)
+        assert (large.result(60), small.result(60)) == (False, True)
+    assert shares.taken == 100
 
 
 def test_shares_are_given_in_the_order_of_asking() -> None:
@@ -117,54 +126,30 @@ def test_shares_are_given_in_the_order_of_asking() -> None:
     assert shares.taken == 0
 
 
-def test_who_gives_up_lets_those_behind_take_theirs() -> None:
-    shares = Shares(100)
-    assert shares.take(90)
-    with ThreadPoolExecutor(2) as pool:
-        large = pool.submit(shares.take, 100, 0.2)
-        wait_until(lambda: shares._queue or large.done(), 60)
-        small = pool.submit(shares.take, 10, 60)
-        assert (large.result(60), small.result(60)) == (False, True)
-    assert shares.taken == 100
-
-
 def test_a_request_waits_for_memory_that_another_returns_without_a_slot(app: Flask) -> None:
+    """And returns it where it finds no slot afterwards."""
     budget, has_slot = app.extensions["body_memory"], [True]
-    budget.take(150_000_000)
+    for finds_slot in (True, False):
+        budget.take(150_000_000)
+        release = threading.Timer(0.05, budget.give_back, [150_000_000])
 
-    @contextmanager
-    def without_slot() -> Iterator[None]:
-        has_slot.append(False)
-        release.start()
-        yield
-        has_slot.append(True)
+        @contextmanager
+        def without_slot() -> Iterator[None]:
+            has_slot.append(False)
+            release.start()  # noqa: B023
+            yield
+            if not finds_slot:  # noqa: B023
+                raise UnavailableError
+            has_slot.append(True)
 
-    release = threading.Timer(0.05, budget.give_back, [150_000_000])
-    with app.test_request_context(environ_overrides={WITHOUT_SLOT: without_slot}):
-        bodies._take_memory(100_000_000)
-        assert g.body_bytes == budget.taken == 100_000_000
-    assert budget.taken == 0
-    assert has_slot == [True, False, True]
-    release.join()
-
-
-def test_a_request_that_finds_no_slot_afterwards_returns_its_memory(app: Flask) -> None:
-    budget = app.extensions["body_memory"]
-    budget.take(150_000_000)
-
-    @contextmanager
-    def without_slot() -> Iterator[None]:
-        release.start()
-        yield
-        raise UnavailableError
-
-    release = threading.Timer(0.05, budget.give_back, [150_000_000])
-    with app.test_request_context(environ_overrides={WITHOUT_SLOT: without_slot}):
-        with pytest.raises(UnavailableError):
-            bodies._take_memory(100_000_000)
-        release.join()
-        assert budget.taken == 100_000_000
-    assert budget.taken == 0
+        with app.test_request_context(environ_overrides={WITHOUT_SLOT: without_slot}):
+            with nullcontext() if finds_slot else pytest.raises(UnavailableError):
+                bodies._take_memory(100_000_000)
+            release.join()
+            assert budget.taken == 100_000_000
+            assert not finds_slot or g.body_bytes == 100_000_000
+        assert budget.taken == 0
+    assert has_slot == [True, False, True, False]
 
 
 def test_a_large_body_is_received_without_a_slot(client: FlaskClient, tenant: Tenant) -> None:

@@ -60,6 +60,11 @@ def test_an_upload_is_accepted_and_uses_one_credit(live: LiveService, person: Pe
     with live.sessions() as session:
         credit = session.scalars(select(Credit).where(Credit.audit_id == audit.id)).one()
     assert (credit.account_id, credit.claimed_at is not None) == (person.account_id, True)
+    # A log without any time is rejected and uses no credit.
+    before = live.blob_names()
+    message = error_in(upload(live.url, person, log_file(9, created=None)), 422, "validation_error")
+    assert "without a time" in message
+    assert (free_credits(live.sessions, person), live.blob_names()) == (3, before)
 
 
 def test_what_is_stored_is_the_reencoding_and_not_the_file(
@@ -83,15 +88,6 @@ def test_every_format_is_accepted_compressed_or_not(live: LiveService, log: Path
     expected = log.with_name(f"{log.stem}.expected.jsonl").read_text().splitlines()
     stored = (live.blobs / _audit(live, response.json()["audit_id"]).blob_key).read_text()
     assert sorted(stored.splitlines()) == sorted(expected)
-
-
-def test_a_log_without_any_time_is_rejected_and_uses_no_credit(
-    live: LiveService, person: Person
-) -> None:
-    before = live.blob_names()
-    message = error_in(upload(live.url, person, log_file(9, created=None)), 422, "validation_error")
-    assert "without a time" in message
-    assert (free_credits(live.sessions, person), live.blob_names()) == (3, before)
 
 
 def _zip_of(*logs: bytes) -> bytes:
@@ -192,11 +188,9 @@ def test_a_key_that_was_used_for_another_file_is_rejected(
         response = upload(live.url, person, other, key="k")
         assert "a different file" in error_in(response, 422, "validation_error")
     assert (free_credits(live.sessions, person), live.blob_names()) == (2, before)
-
-
-def test_a_key_whose_upload_was_rejected_is_still_free(live: LiveService, person: Person) -> None:
-    error_in(upload(live.url, person, b"no log", key="k"), 422, "validation_error")
-    assert upload(live.url, person, log_file(), key="k").status_code == 201
+    # A key whose upload was rejected is still free.
+    error_in(upload(live.url, person, b"no log", key="free"), 422, "validation_error")
+    assert upload(live.url, person, log_file(), key="free").status_code == 201
 
 
 @each_case("key", ["", "x" * 256, "caf\u00e9"])
@@ -247,12 +241,6 @@ def test_a_body_that_holds_not_exactly_one_file_is_rejected(
     assert (free_credits(live.sessions, person), live.blob_names()) == (1, before)
 
 
-def test_an_encoded_body_is_rejected(live: LiveService, person: Person) -> None:
-    body = gzip.compress(one_file(log_file()))
-    headers = {"Content-Encoding": "gzip"}
-    error_in(post_body(live.url, person, body, **headers), 415, "unsupported_media_type")
-
-
 def test_fields_beyond_the_contract_are_named_with_their_lines(
     live: LiveService, person: Person
 ) -> None:
@@ -262,15 +250,15 @@ def test_fields_beyond_the_contract_are_named_with_their_lines(
         "Contains fields we never accept (messages, prompt) on line 3: content is never accepted. "
         "Remove them, or run `tallystick scrub`."
     )
-
-
-def test_a_file_of_an_unknown_format_gets_the_expected_formats(
-    live: LiveService, person: Person
-) -> None:
+    # A file of an unknown format gets the expected formats.
     message = error_in(upload(live.url, person, b"hello,world\n1,2\n"), 422, "validation_error")
     for word in ("OpenAI", "Anthropic", "CSV"):
         assert word in message
     assert "hello" not in message
+    # An encoded body is rejected.
+    body = gzip.compress(one_file(log_file()))
+    headers = {"Content-Encoding": "gzip"}
+    error_in(post_body(live.url, person, body, **headers), 415, "unsupported_media_type")
 
 
 # Gates

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import OAuthCode
 from service.models.access.oauth import TOKEN_SECONDS
+from tests.cases import each_case
 from tests.service.support.oauth_flow import (
     AUTHORIZE,
     BACK,
@@ -43,12 +44,7 @@ def test_the_consent_screen_names_the_application_the_account_and_the_scopes(
         assert expected in text
     assert "read:findings" not in text
     assert page.headers["Cache-Control"] == "no-store"
-
-
-def test_browsers_may_follow_the_answer_to_this_one_application(
-    browser: FlaskClient, application: Application
-) -> None:
-    page = browser.get(AUTHORIZE, query_string=application.asks(), base_url="https://localhost")
+    # Browsers may follow the answer to this one application.
     policy = page.headers["Content-Security-Policy"]
     assert "form-action 'self' https://app.example.org;" in policy
     assert policy.count("example.org") == 1
@@ -69,6 +65,11 @@ def test_approval_redirects_with_a_code_the_state_and_the_issuer(
         "state": "as it was/?&=ü",
         "iss": "http://localhost:8000",
     }
+    # Approval without a scope shows the form again.
+    response = consent(browser, application, scopes=())
+    assert response.status_code == 422
+    assert "Select at least one" in response.get_data(as_text=True)
+    assert "app.example.org" in response.headers["Content-Security-Policy"]
 
 
 def test_a_code_is_redeemed_for_a_token_that_reads(
@@ -91,7 +92,7 @@ def test_a_code_is_redeemed_for_a_token_that_reads(
     assert (listed.status_code, listed.get_json()["audits"]) == (200, [])
 
 
-@pytest.mark.parametrize("written", [str, lambda text: "".join(f"%{ord(one):02X}" for one in text)])
+@each_case("written", [str, lambda text: "".join(f"%{ord(one):02X}" for one in text)])
 def test_the_secret_also_comes_by_basic(
     browser: FlaskClient, application: Application, written: Callable[[str], str]
 ) -> None:
@@ -112,17 +113,13 @@ def test_less_than_was_asked_for_is_allowed_and_stated(
     assert document["scope"] == "read:audits"
     refused = browser.get(f"{AUDITS}/x/findings", headers=bearer(document["access_token"]))
     assert refused.status_code == 403
-
-
-def test_more_than_was_asked_for_is_never_allowed(
-    browser: FlaskClient, application: Application
-) -> None:
+    # More than was asked for is never allowed.
     code = get_code(browser, application, scope="read:audits")
     document = browser.post(TOKEN, data=application.redeems(code)).get_json()
     assert document["scope"] == "read:audits"
 
 
-@pytest.mark.parametrize("scope", ["read:audits+read:findings", "read:findings read:audits"])
+@each_case("scope", ["read:audits+read:findings", "read:findings read:audits"])
 def test_scopes_are_separated_by_spaces_or_pluses(
     browser: FlaskClient, application: Application, scope: str
 ) -> None:
@@ -131,16 +128,7 @@ def test_scopes_are_separated_by_spaces_or_pluses(
     assert document["scope"] == "read:audits read:findings"
 
 
-def test_approval_without_a_scope_shows_the_form_again(
-    browser: FlaskClient, application: Application
-) -> None:
-    response = consent(browser, application, scopes=())
-    assert response.status_code == 422
-    assert "Select at least one" in response.get_data(as_text=True)
-    assert "app.example.org" in response.headers["Content-Security-Policy"]
-
-
-@pytest.mark.parametrize("decision", ["deny", "", "Allow", "allow ", "allow\0"])
+@each_case("decision", ["deny", "", "Allow", "allow ", "allow\0"])
 def test_any_decision_but_approval_redirects_without_a_code(
     browser: FlaskClient, application: Application, db_session: Session, decision: str
 ) -> None:
@@ -161,18 +149,6 @@ def test_a_signed_out_visitor_goes_to_sign_in_and_back_to_the_consent_screen(
     page = client.get(where).get_data(as_text=True)
     assert "/oauth/authorize?response_type=code" in page
     assert "s" * 500 in page
-
-
-def test_a_form_without_its_token_or_of_another_site_is_rejected(
-    browser: FlaskClient, application: Application, db_session: Session
-) -> None:
-    form = {"decision": "allow", "scope": "read:audits"}
-    asked = application.asks()
-    assert browser.post(AUTHORIZE, query_string=asked, data=form).status_code == 403
-    elsewhere = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
-    sent = browser.post(AUTHORIZE, query_string=asked, data=form, headers=elsewhere)
-    assert sent.status_code == 403
-    assert db_session.query(OAuthCode).count() == 0
 
 
 def test_a_code_lives_five_minutes(browser: FlaskClient, application: Application) -> None:
@@ -214,13 +190,8 @@ def test_a_code_is_worth_nothing_to_another_application(
     response = browser.post(TOKEN, data=other.redeems(code))
     assert (response.status_code, response.get_json()["error"]) == (400, "invalid_grant")
     assert browser.post(TOKEN, data=application.redeems(code)).status_code == 200
-
-
-def test_an_application_ends_its_own_token_and_nobody_elses(
-    browser: FlaskClient, application: Application, sessions: "sessionmaker[Session]"
-) -> None:
+    # An application ends its own token and nobody elses.
     token = get_token(browser, application)
-    other = add_application(sessions, add_tenant(sessions).account_id)
     for asking, status in ((other, 200), (application, 401)):
         form = {
             "token": token,

@@ -62,7 +62,7 @@ def test_no_verifier_but_the_one_redeems_a_code(
     assert browser.post(TOKEN, data=application.redeems(code)).status_code == 200
 
 
-@pytest.mark.parametrize("length", [43, 128])
+@each_case("length", [43, 128])
 def test_the_shortest_and_the_longest_verifier_redeem(
     browser: FlaskClient, application: Application, length: int
 ) -> None:
@@ -168,9 +168,14 @@ def test_two_credentials_in_one_request_are_rejected(
         form = application.redeems(get_code(browser, application), **changed)
         response = browser.post(TOKEN, data=form, headers=headers)
         assert (response.status_code, response.get_json()["error"]) == (400, "invalid_request")
+    # Parameters in the address of a redemption count for nothing.
+    form = application.redeems(get_code(browser, application))
+    empty = {"Content-Type": "application/x-www-form-urlencoded"}
+    response = browser.post(TOKEN, query_string=form, headers=empty)
+    assert response.status_code == 400
 
 
-@pytest.mark.parametrize("path", [TOKEN, REVOKE])
+@each_case("path", [TOKEN, REVOKE])
 def test_what_is_no_small_form_is_rejected_in_the_standards_shape(
     client: FlaskClient, path: str
 ) -> None:
@@ -193,15 +198,6 @@ def test_a_revocation_that_names_no_token_is_rejected(
     refused = client.post(REVOKE, data={**form, **named})
     assert (refused.status_code, refused.get_json()["error"]) == (400, "invalid_request")
     assert "token" in refused.get_json()["error_description"]
-
-
-def test_parameters_in_the_address_of_a_redemption_count_for_nothing(
-    browser: FlaskClient, application: Application
-) -> None:
-    form = application.redeems(get_code(browser, application))
-    empty = {"Content-Type": "application/x-www-form-urlencoded"}
-    response = browser.post(TOKEN, query_string=form, headers=empty)
-    assert response.status_code == 400
 
 
 def test_a_rate_limit_error_has_the_standards_shape(share_app: Any) -> None:

@@ -62,7 +62,7 @@ def test_an_unknown_client_is_shown_an_error(
     assert _shown(browser.get(AUTHORIZE, query_string=asked))
 
 
-@pytest.mark.parametrize("name", ["client_id", "redirect_uri"])
+@each_case("name", ["client_id", "redirect_uri"])
 def test_two_clients_or_two_addresses_are_shown_an_error(
     browser: FlaskClient, application: Application, name: str
 ) -> None:
