@@ -17,6 +17,7 @@ from service.notices import addresses, sending
 from service.notices.addresses import PrivateTargetError
 from service.notices.sending import ResponseError, send
 from service.notices.urls import TargetURL, parse_url
+from tests.cases import each_case
 from tests.notice_receiver import (
     Answer,
     Receiver,
@@ -60,6 +61,9 @@ def test_the_request_is_what_the_url_says(receiver: Receiver) -> None:
     assert (received.path, received.body) == ("/hook?key=a%20b", b'{"a":1}')
     assert received.headers["host"] == f"127.0.0.1:{receiver.port}"
     assert received.headers["content-length"] == "7"
+    # No thread and no connection is left.
+    names = {thread.name for thread in threading.enumerate()}
+    assert not {name for name in names if "Timer" in name or name == "look-up"}
 
 
 def test_a_redirect_is_not_followed(receiver: Receiver) -> None:
@@ -68,7 +72,7 @@ def test_a_redirect_is_not_followed(receiver: Receiver) -> None:
     assert [received.path for received in receiver.received] == ["/hook", "/hook"]
 
 
-@pytest.mark.parametrize("answer", [hang, drip])
+@each_case("answer", [hang, drip])
 def test_a_receiver_that_takes_too_long_is_cut_off(
     receiver: Receiver, soon: None, answer: Answer
 ) -> None:
@@ -84,14 +88,11 @@ def test_a_body_that_never_ends_is_not_read(receiver: Receiver, soon: None) -> N
     assert time.monotonic() - began < 15
 
 
-@pytest.mark.parametrize("answer", [garbage, flood])
-def test_what_is_not_http_is_an_error(receiver: Receiver, answer: Answer) -> None:
-    receiver.answers = [answer]
-    with pytest.raises(ResponseError):
-        _post(receiver.url())
-
-
-def test_a_closed_port_is_an_error(receiver: Receiver) -> None:
+def test_what_is_not_http_and_a_closed_port_are_errors(receiver: Receiver) -> None:
+    receiver.answers = [garbage, flood]
+    for _ in range(2):
+        with pytest.raises(ResponseError):
+            _post(receiver.url())
     with pytest.raises(ConnectionRefusedError):
         _post("http://127.0.0.1:9/")
 
@@ -150,12 +151,6 @@ def test_with_tls_only_a_receiver_that_proves_its_name_gets_anything(
         assert receiver.received == []
         assert _post(receiver.url(host="hook.example")) == 204
         assert receiver.received[0].headers["host"] == f"hook.example:{receiver.port}"
-
-
-def test_no_thread_and_no_connection_is_left(receiver: Receiver) -> None:
-    _post(receiver.url())
-    names = {thread.name for thread in threading.enumerate()}
-    assert not {name for name in names if "Timer" in name or name == "look-up"}
 
 
 def _certify(folder: Path, name: str) -> tuple[Path, ssl.SSLContext]:

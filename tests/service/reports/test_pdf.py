@@ -199,27 +199,20 @@ def test_it_has_a_title_an_outline_page_numbers_and_embedded_fonts() -> None:
 
 
 def test_it_is_dated_to_its_report_and_names_its_author_and_language() -> None:
-    reader = pypdf.PdfReader(BytesIO(_print(get_sample_report(), PUBLISHED_AT)))
+    document = get_sample_report()
+    printed = _print(document, PUBLISHED_AT)
+    reader = pypdf.PdfReader(BytesIO(printed))
     assert reader.metadata is not None
     assert reader.metadata.creation_date == PUBLISHED_AT
     assert reader.metadata.modification_date == PUBLISHED_AT
     assert reader.metadata.author == "Tallystick"
     assert str(reader.root_object["/Lang"]) == "en-US"
-
-
-def test_a_pdf_without_a_publication_time_is_dated_to_the_last_call() -> None:
-    document = get_sample_report()
-    metadata = _read(document)[0].metadata
-    last_call = Report.from_json(document).audit.last_call
+    assert print_pdf(document, PUBLISHED_AT) == printed
+    # Without a time of publication, it is dated to the last call.
+    metadata, last_call = _read(document)[0].metadata, Report.from_json(document).audit.last_call
     assert last_call is not None
     assert metadata is not None
-    last = datetime.fromisoformat(last_call).replace(microsecond=0)
-    assert metadata.creation_date == last
-
-
-def test_the_same_document_gives_the_same_bytes() -> None:
-    document = get_sample_report()
-    assert print_pdf(document, PUBLISHED_AT) == _print(document, PUBLISHED_AT)
+    assert metadata.creation_date == datetime.fromisoformat(last_call).replace(microsecond=0)
 
 
 def test_a_document_of_an_earlier_version_is_printed_too() -> None:
@@ -303,17 +296,6 @@ def test_it_has_the_customers_name_and_the_period_and_leads_to_the_rules() -> No
     assert links == [url]
 
 
-def test_another_name_is_another_pdf(blobs: BlobStore) -> None:
-    document = make_scaled_report(findings=1).to_json()
-    plain, named = (
-        get_pdf(blobs, _audit(1), document),
-        get_pdf(blobs, _audit(1), document, name="Ada"),
-    )
-    assert plain != named
-    assert get_pdf(blobs, _audit(1), document, name="Ada") == named
-    assert get_pdf(blobs, _audit(1), document) == plain
-
-
 @pytest.fixture
 def blobs(tmp_path: Path) -> BlobStore:
     return FileBlobs(tmp_path)
@@ -323,23 +305,25 @@ def _audit(start: int) -> Audit:
     return Audit(id="a" * 32, frame_key=f"frames/{'a' * 32}-{start}.parquet")
 
 
-def test_it_is_printed_once_and_kept_until_a_rerun(blobs: BlobStore) -> None:
+def test_it_is_printed_once_for_a_name_and_kept_until_a_rerun(
+    blobs: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     document = make_scaled_report(findings=1).to_json()
     first = get_pdf(blobs, _audit(1), document)
     assert blobs.get(pdf_key(_audit(1).frame_key or "")) == first
+    named = get_pdf(blobs, _audit(1), document, name="Ada")
+    assert named != first
     blobs.put(pdf_key(_audit(1).frame_key or ""), b"what is kept")
     assert get_pdf(blobs, _audit(1), document) == b"what is kept"
+    assert get_pdf(blobs, _audit(1), document, name="Ada") == named
     assert get_pdf(blobs, _audit(2), document) == first
 
-
-def test_a_reader_gets_it_even_where_it_cannot_be_kept(
-    blobs: BlobStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def refuse(_key: str, _content: bytes) -> None:
         raise OSError
 
+    # A reader gets it even where it cannot be kept.
     monkeypatch.setattr(blobs, "put", refuse)
-    assert get_pdf(blobs, _audit(1), make_scaled_report().to_json()).startswith(b"%PDF")
+    assert get_pdf(blobs, _audit(3), document).startswith(b"%PDF")
 
 
 def test_what_is_not_priced_or_no_call_is_said_on_the_page_and_in_the_pdf(

@@ -22,18 +22,14 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return Report.from_json((library / "report.json").read_bytes())
 
 
-@pytest.fixture
-def address(publish: Callable[[Report], str], report: Report) -> str:
-    return publish(report)
-
-
 def test_the_service_has_no_such_detector() -> None:
     assert "d7_long_answers" not in introduce_detectors()
 
 
-def test_the_page_shows_its_finding_with_its_own_columns(
-    client: FlaskClient, address: str, report: Report
+def test_every_form_of_the_report_shows_its_finding(
+    client: FlaskClient, publish: Callable[[Report], str], report: Report
 ) -> None:
+    address = publish(report)
     page = client.get(address).text
     savings = usd(report.findings[0].monthly_cost_impact_usd)
     for part in ("Long answers", "essays", savings, "Request a summary"):
@@ -42,20 +38,13 @@ def test_the_page_shows_its_finding_with_its_own_columns(
     assert '<th scope="col" class="num">Answer length</th>' in finding
     assert '<td class="num" data-label="Answer length">9,000</td>' in finding
     assert "Prompt tokens" not in finding
-
-
-def test_the_pdf_shows_it(client: FlaskClient, address: str, report: Report) -> None:
     savings = impact(report.findings[0], report.audit)
     pdf = pypdf.PdfReader(BytesIO(client.get(f"{address}/pdf").data))
     text = " ".join(" ".join(page.extract_text() for page in pdf.pages).split())
     for part in ("Long answers", "essays", savings):
         assert part in text
-
-
-def test_the_downloads_have_its_id(client: FlaskClient, address: str) -> None:
+    # The downloads have its id.
     assert b"d7-001,d7_long_answers," in client.get(f"{address}/findings.csv").data
     assert b'"detector":"d7_long_answers"' in client.get(f"{address}/json").data
-
-
-def test_a_mail_names_it(report: Report) -> None:
+    # A mail names it.
     assert describe_finding(report.findings[0], report.methods)["what"] == "Long answers"
