@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import requests
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from detectors.contract import Report, Traffic, TrafficWindow
 from service.app import create_app
@@ -57,7 +57,7 @@ from service.web.http.paths import is_api_path
 from tests.service.payments.providers import SETTINGS
 from tests.service.support.bills import MONTH, plant
 from tests.service.support.oauth_flow import Application, add_application
-from tests.service.support.scenes import ADMIN_TOKEN, sign_in, signed_cookie
+from tests.service.support.scenes import ADMIN_TOKEN, Sessions, sign_in, signed_cookie
 from tests.service.support.spend import add_plan_usage, add_spend, spend_line
 from tests.service.web.pages.scenes import add_finding, add_run
 from tests.smtp_sink import Sink
@@ -113,7 +113,7 @@ class Site:
     responses: dict[str, requests.Response] = field(default_factory=dict)
 
     @property
-    def sessions(self) -> "sessionmaker[Session]":
+    def sessions(self) -> Sessions:
         return make_session_factory(self.system.engine)
 
     @property
@@ -182,7 +182,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     )
 
 
-def _add_imports(sessions: "sessionmaker[Session]", account_id: str) -> None:
+def _add_imports(sessions: Sessions, account_id: str) -> None:
     """Batches of two clients, a file uploaded twice, an audit of the account, and waiting spans."""
     noon = datetime(2026, 10, 3, 12, tzinfo=UTC)
     done: dict[str, Any] = {"records": 50, "total_spend_usd": Decimal("1.25"), "source": "ingest"}
@@ -221,9 +221,7 @@ def _add_audit_of_findings(system: System, account_id: str, report: Report) -> s
     return audit_id
 
 
-def _add_findings(
-    sessions: "sessionmaker[Session]", account_id: str, audit_id: str
-) -> dict[str, str]:
+def _add_findings(sessions: Sessions, account_id: str, audit_id: str) -> dict[str, str]:
     """A finding of the account in every state, one of them with labels that are long."""
     now, ids = utc_now(), dict[str, str]()
     with sessions() as session:
@@ -283,7 +281,7 @@ def _add_life(session: Session, finding: AccountFinding) -> None:
         session.add(change)
 
 
-def _add_passkeys(sessions: "sessionmaker[Session]", account_id: str) -> None:
+def _add_passkeys(sessions: Sessions, account_id: str) -> None:
     with sessions() as session:
         for number, name in enumerate(("Laptop", _LONG_LABEL[:60])):
             passkey = Passkey(account_id=account_id, name=name, public_key=b"", sign_count=0)
@@ -294,7 +292,7 @@ def _add_passkeys(sessions: "sessionmaker[Session]", account_id: str) -> None:
         session.commit()
 
 
-def _add_connections(sessions: "sessionmaker[Session]", account_id: str) -> str:
+def _add_connections(sessions: Sessions, account_id: str) -> str:
     """One that works, with one month of reports, and one whose key was revoked; its ID."""
     now = utc_now()
     with sessions() as session:
@@ -322,7 +320,7 @@ def _add_connections(sessions: "sessionmaker[Session]", account_id: str) -> str:
         return failing.id
 
 
-def _add_budgets(sessions: "sessionmaker[Session]", account_id: str) -> None:
+def _add_budgets(sessions: Sessions, account_id: str) -> None:
     """One that is spent, one with room, and one of a route with a long name."""
     with sessions() as session:
         for route, amount in ((None, "20"), ("search", "900"), (_LONG_LABEL[:200], "300")):
@@ -330,7 +328,7 @@ def _add_budgets(sessions: "sessionmaker[Session]", account_id: str) -> None:
         session.commit()
 
 
-def _add_targets(sessions: "sessionmaker[Session]", account_id: str) -> None:
+def _add_targets(sessions: Sessions, account_id: str) -> None:
     """Targets and deliveries in every state."""
     now = utc_now()
     with sessions() as session:
@@ -350,7 +348,7 @@ def _add_targets(sessions: "sessionmaker[Session]", account_id: str) -> None:
         session.commit()
 
 
-def _add_plan_usage(sessions: "sessionmaker[Session]", account_id: str) -> None:
+def _add_plan_usage(sessions: Sessions, account_id: str) -> None:
     """November of two people's coding agents, in the past, and two plans."""
     lines = [
         spend_line(
@@ -374,7 +372,7 @@ def _add_plan_usage(sessions: "sessionmaker[Session]", account_id: str) -> None:
         session.commit()
 
 
-def _add_spend(sessions: "sessionmaker[Session]", account_id: str) -> None:
+def _add_spend(sessions: Sessions, account_id: str) -> None:
     """Two months of a few routes, more of them than a chart has colors for."""
     today = utc_now().date()
     routes = ("support-bot", _LONG_LABEL, "summaries", "", "search", "=SUM(A1)", "nightly")
@@ -408,7 +406,7 @@ def _add_spend(sessions: "sessionmaker[Session]", account_id: str) -> None:
         session.commit()
 
 
-def _await_passkey(sessions: "sessionmaker[Session]", secret_key: str) -> str:
+def _await_passkey(sessions: Sessions, secret_key: str) -> str:
     """The cookie of a browser whose sign-in link was used, and whose passkey is awaited."""
     with sessions() as session:
         account = open_account(session, PENDING)
@@ -419,7 +417,7 @@ def _await_passkey(sessions: "sessionmaker[Session]", secret_key: str) -> str:
     return signed_cookie({"pending": secret}, secret_key)
 
 
-def add_link(sessions: "sessionmaker[Session]", secret_key: str, email: str) -> str:
+def add_link(sessions: Sessions, secret_key: str, email: str) -> str:
     """What a link to sign in ends with that lasts as long as the tests do."""
     with sessions() as session:
         link = add_magic_link(session, email, secret_key, minutes=600, next_path=None)
@@ -443,7 +441,7 @@ def list_routes(system: System) -> set[str]:
     return {rule for rule in reading if not is_api_path(rule)}
 
 
-def _open_account(sessions: "sessionmaker[Session]", email: str) -> str:
+def _open_account(sessions: Sessions, email: str) -> str:
     with sessions() as session:
         account = Account(email=email)
         account.subscriptions = [Subscription(plan="team", status="active", provider="stripe")]
@@ -459,7 +457,7 @@ def _open_account(sessions: "sessionmaker[Session]", email: str) -> str:
         return account.id
 
 
-def _add_activity(sessions: "sessionmaker[Session]", account_id: str) -> None:
+def _add_activity(sessions: Sessions, account_id: str) -> None:
     """An event of each kind, and report links in every state."""
     with sessions() as session:
         for kind in EventKind:
@@ -476,7 +474,7 @@ def _add_activity(sessions: "sessionmaker[Session]", account_id: str) -> None:
         session.commit()
 
 
-def _pay(sessions: "sessionmaker[Session]", account_id: str) -> None:
+def _pay(sessions: Sessions, account_id: str) -> None:
     now = utc_now()
     with sessions() as session:
         for number, provider in enumerate(("stripe", "paddle", "comp")):
@@ -491,7 +489,7 @@ def _pay(sessions: "sessionmaker[Session]", account_id: str) -> None:
         session.commit()
 
 
-def _add_done(sessions: "sessionmaker[Session]", account_id: str, report: Report) -> str:
+def _add_done(sessions: Sessions, account_id: str, report: Report) -> str:
     """Finished audits of the last days; the newest has the sample's report."""
     totals = {
         "records": 5_000,

@@ -31,7 +31,7 @@ from tests.service.support.live import (
     stop_live_service,
 )
 from tests.service.support.oauth_flow import Application, add_application, browser_of
-from tests.service.support.scenes import ADMIN_TOKEN, Tenant, add_tenant
+from tests.service.support.scenes import ADMIN_TOKEN, Sessions, Tenant, add_tenant
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def engine(database_url: str, redis_url: str) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def sessions(engine: Engine) -> Iterator["sessionmaker[Session]"]:
+def sessions(engine: Engine) -> Iterator[Sessions]:
     """Sessions on one connection; what they commit is gone after the test."""
     with engine.connect() as connection:
         outer = connection.begin()
@@ -71,7 +71,7 @@ def sessions(engine: Engine) -> Iterator["sessionmaker[Session]"]:
 
 
 @pytest.fixture
-def db_session(sessions: "sessionmaker[Session]") -> Iterator[Session]:
+def db_session(sessions: Sessions) -> Iterator[Session]:
     with sessions() as session:
         yield session
 
@@ -104,7 +104,7 @@ def own_database(config: Config) -> Config:
 
 
 @pytest.fixture
-def own_sessions(own_database: Config) -> Iterator["sessionmaker[Session]"]:
+def own_sessions(own_database: Config) -> Iterator[Sessions]:
     engine = make_engine(own_database)
     yield make_session_factory(engine)
     engine.dispose()
@@ -112,7 +112,7 @@ def own_sessions(own_database: Config) -> Iterator["sessionmaker[Session]"]:
 
 @pytest.fixture
 def make_app(
-    config: Config, sessions: "sessionmaker[Session]", monkeypatch: pytest.MonkeyPatch
+    config: Config, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Flask]:
     """Applications of the test's own with some settings changed; the newest has the limiter."""
 
@@ -124,7 +124,7 @@ def make_app(
 
 @pytest.fixture
 def share_app(
-    config: Config, sessions: "sessionmaker[Session]", monkeypatch: pytest.MonkeyPatch
+    config: Config, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Flask]:
     """The same, shared by all tests of the process that ask for the same settings."""
 
@@ -145,13 +145,13 @@ def client(app: Flask) -> FlaskClient:
 
 
 @pytest.fixture
-def ada(app: Flask, sessions: "sessionmaker[Session]") -> Browser:
+def ada(app: Flask, sessions: Sessions) -> Browser:
     """Somebody who is signed in."""
     return Browser(app, sessions, "ada@example.org")
 
 
 @pytest.fixture
-def eve(app: Flask, sessions: "sessionmaker[Session]") -> Browser:
+def eve(app: Flask, sessions: Sessions) -> Browser:
     """Somebody else who is signed in."""
     return Browser(app, sessions, "eve@example.org")
 
@@ -183,18 +183,18 @@ def both_documents(document: dict[str, Any], admin_document: dict[str, Any]) -> 
 
 
 @pytest.fixture
-def tenant(sessions: "sessionmaker[Session]") -> Tenant:
+def tenant(sessions: Sessions) -> Tenant:
     return add_tenant(sessions)
 
 
 @pytest.fixture
-def application(sessions: "sessionmaker[Session]") -> Application:
+def application(sessions: Sessions) -> Application:
     """Registered by somebody else."""
     return add_application(sessions, add_tenant(sessions).account_id)
 
 
 @pytest.fixture
-def browser(client: FlaskClient, sessions: "sessionmaker[Session]", tenant: Tenant) -> FlaskClient:
+def browser(client: FlaskClient, sessions: Sessions, tenant: Tenant) -> FlaskClient:
     """Signed in as the tenant."""
     browser_of(sessions, client, tenant.account_id)
     return client

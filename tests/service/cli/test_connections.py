@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import select
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.cli import connections
 from service.config import Config
@@ -19,7 +18,7 @@ from service.models import AgentTotal, ProviderConnection
 from service.models.connections.bill import TOKENS
 from tests.service.connections.exports import SAMPLES
 from tests.service.support.bills import MONTH, plant
-from tests.service.support.scenes import add_account
+from tests.service.support.scenes import Sessions, add_account
 
 KEY = "sk-admin-canary-2989"
 EMAIL = "ada@example.org"
@@ -32,7 +31,7 @@ def stub() -> Iterator[Stub]:
 
 
 @pytest.fixture
-def account_id(own_sessions: "sessionmaker[Session]") -> str:
+def account_id(own_sessions: Sessions) -> str:
     with own_sessions() as session:
         account = add_account(session, email=EMAIL)
         session.commit()
@@ -52,7 +51,7 @@ def run(own_database: Config, stub: Stub, monkeypatch: pytest.MonkeyPatch) -> An
 
 
 def test_the_key_comes_from_standard_input_and_is_not_printed(
-    run: Any, account_id: str, own_sessions: "sessionmaker[Session]"
+    run: Any, account_id: str, own_sessions: Sessions
 ) -> None:
     result = run("connect", "openai", EMAIL, typed=f"{KEY}\n")
     assert result.exit_code == 0, result.output
@@ -86,9 +85,7 @@ def test_it_says_that_connections_are_off(run: Any, account_id: str) -> None:
     assert "turned off" in result.output
 
 
-def test_reconcile_explains_each_month(
-    run: Any, account_id: str, own_sessions: "sessionmaker[Session]"
-) -> None:
+def test_reconcile_explains_each_month(run: Any, account_id: str, own_sessions: Sessions) -> None:
     assert "tallystick connect" in run("reconcile", EMAIL).output
     with own_sessions() as session:
         plant(session, account_id)
@@ -102,7 +99,7 @@ def test_reconcile_explains_each_month(
 
 
 def test_reconcile_has_what_agents_count_themselves(
-    run: Any, account_id: str, own_sessions: "sessionmaker[Session]"
+    run: Any, account_id: str, own_sessions: Sessions
 ) -> None:
     counts = dict.fromkeys((*TOKENS, "estimated_usd"), 0) | {"prompt_tokens": 1_240_000}
     labels = {"account_id": account_id, "agent": "codex", "day": MONTH, "model": "gpt-5.4"}
@@ -118,7 +115,7 @@ def test_reconcile_has_what_agents_count_themselves(
 
 
 def test_reconcile_stores_reports_of_files_first(
-    run: Any, account_id: str, tmp_path: Path, own_sessions: "sessionmaker[Session]"
+    run: Any, account_id: str, tmp_path: Path, own_sessions: Sessions
 ) -> None:
     file = tmp_path / "costs.csv"
     file.write_text(SAMPLES["anthropic costs"].text)

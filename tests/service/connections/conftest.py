@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
 from service.connections import client
@@ -14,6 +13,7 @@ from service.connections.stub import running
 from service.core.db import make_engine
 from tests.service.connections.connecting import Connected
 from tests.service.connections.worlds import Provider
+from tests.service.support.scenes import Sessions
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def own_engine(own_database: Config) -> Iterator[Engine]:
 def connect(
     own_database: Config,
     own_engine: Engine,
-    own_sessions: "sessionmaker[Session]",
+    own_sessions: Sessions,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Callable[..., Connected]]:
     """Start a provider's stub, and connect an account to it."""

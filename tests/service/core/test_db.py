@@ -9,7 +9,6 @@ import pytest
 from flask import Flask
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DataError, OperationalError
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.app import create_app
 from service.config import Config
@@ -18,7 +17,7 @@ from service.core.db import make_engine, make_session_factory
 from service.web.http.current import get_session, init_current
 from tests.embedded.processes import wait_until
 from tests.service.support.changing import change_config
-from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, error_of
+from tests.service.support.scenes import INGEST, Sessions, Tenant, add_tenant, batch, error_of
 from tests.silent_postgres import running_silent_postgres
 
 
@@ -39,7 +38,7 @@ def test_an_address_may_be_written_short_and_an_error_does_not_quote_what_a_call
 
 
 def test_a_pool_without_a_free_connection_is_unavailable_not_a_hang(
-    monkeypatch: pytest.MonkeyPatch, own_database: Config, own_sessions: "sessionmaker[Session]"
+    monkeypatch: pytest.MonkeyPatch, own_database: Config, own_sessions: Sessions
 ) -> None:
     tenant = add_tenant(own_sessions)
     app = create_app(
@@ -90,10 +89,7 @@ def test_a_statement_that_takes_too_long_is_ended(
 
 @pytest.mark.parametrize("is_lent", [True, False], ids=["in a request", "between requests"])
 def test_a_database_that_falls_silent_is_unavailable_within_seconds(
-    own_database: Config,
-    own_sessions: "sessionmaker[Session]",
-    monkeypatch: pytest.MonkeyPatch,
-    is_lent: bool,
+    own_database: Config, own_sessions: Sessions, monkeypatch: pytest.MonkeyPatch, is_lent: bool
 ) -> None:
     """It takes connections and answers nothing, as one that stands still or is unreachable.
 
@@ -147,7 +143,7 @@ def test_who_waited_for_a_silent_database_does_not_wait_again(
 
 
 def test_connections_that_were_cut_are_replaced_before_they_are_lent(
-    own_database: Config, own_sessions: "sessionmaker[Session]"
+    own_database: Config, own_sessions: Sessions
 ) -> None:
     tenant = add_tenant(own_sessions)
     client = create_app(own_database).test_client()

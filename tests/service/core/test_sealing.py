@@ -6,7 +6,6 @@ from dataclasses import fields
 
 import pytest
 from sqlalchemy import select, text, type_coerce
-from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.types import String
 
 from service.config import Config
@@ -15,7 +14,7 @@ from service.core.sealing import NOT_SEALED, Sealer
 from service.errors import SealingError
 from service.models import ProviderConnection, WebSession
 from service.operations.maintenance.resealing import count_values, reseal
-from tests.service.support.scenes import add_tenant
+from tests.service.support.scenes import Sessions, add_tenant
 
 OLD, NEW = "the-old-key-of-32-characters-or-more", "the-new-key-of-32-characters-or-more"
 COLUMN = "sessions.user_agent"
@@ -68,17 +67,17 @@ def test_the_key_in_use_comes_first_and_the_secret_keys_last() -> None:
     assert [key[0] for key in config.encryption_keys] == ["e", "f", "g", "s", "t"]
 
 
-def _stored(sessions: "sessionmaker[Session]") -> list[str]:
+def _stored(sessions: Sessions) -> list[str]:
     with sessions() as session:
         return list(session.scalars(select(type_coerce(WebSession.user_agent, String))))
 
 
-def _read(sessions: "sessionmaker[Session]") -> set[str]:
+def _read(sessions: Sessions) -> set[str]:
     with sessions() as session:
         return set(session.scalars(select(WebSession.user_agent)))
 
 
-def _sessions(config: Config, **keys: str) -> "tuple[sessionmaker[Session], Sealer]":
+def _sessions(config: Config, **keys: str) -> "tuple[Sessions, Sealer]":
     settings = {one.name: getattr(config, one.name) for one in fields(Config)}
     changed = Config(**{**settings, **keys})
     engine = make_engine(changed)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.core.tokens import verify_report
@@ -29,7 +29,7 @@ from service.models.mail.report_mails import (
 from tests.cases import each_case
 from tests.service.support.browser import Browser
 from tests.service.support.scaled_reports import make_scaled_report
-from tests.service.support.scenes import add_account
+from tests.service.support.scenes import Sessions, add_account
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
 NOON = MIDNIGHT - timedelta(hours=12)
@@ -80,9 +80,7 @@ def _text(message: EmailMessage, kind: str = "plain") -> str:
     return str(part.get_content())
 
 
-def test_the_choice_is_kept_and_shown(
-    app: Flask, sessions: "sessionmaker[Session]", db_session: Session
-) -> None:
+def test_the_choice_is_kept_and_shown(app: Flask, sessions: Sessions, db_session: Session) -> None:
     browser = Browser(app, sessions, "ada@example.org")
     assert 'value="weekly" checked' in browser.get("/settings")
     for choice in ("daily", "none", "weekly", "each"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, select, text, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import Audit, Credit, Payment
 from service.models.audits.audits import ReportRow
@@ -20,11 +20,9 @@ from service.models.billing.credits import (
     return_credit,
     revoke_credits,
 )
-from tests.service.support.scenes import add_account
+from tests.service.support.scenes import Sessions, add_account
 from tests.worker.support.promises import Note, always_in_full
 from tests.worker.support.waiting import wait_until
-
-Sessions = sessionmaker[Session]
 
 
 def _add_account(sessions: Sessions, credits: int) -> str:

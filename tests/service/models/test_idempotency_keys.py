@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import Connection, Engine, create_engine, text
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.core.db import downgrade, list_revisions, migrate
 from service.models import Account, Audit
 from service.models.audits.idempotency import find_replay, hash_old_keys
 from tests.databases import as_owner, make_database
-from tests.service.support.scenes import AUDITS, INGEST, add_tenant, batch
+from tests.service.support.scenes import AUDITS, INGEST, Sessions, add_tenant, batch
 from tests.service.support.uploads import MULTIPART, add_person, log_file, one_file
 
 KEY = "ada@example.org ordered it"
@@ -34,9 +34,7 @@ HASHED_FROM = (
 )
 
 
-def test_no_text_of_a_key_is_stored(
-    app: Flask, sessions: "sessionmaker[Session]", db_session: Session
-) -> None:
+def test_no_text_of_a_key_is_stored(app: Flask, sessions: Sessions, db_session: Session) -> None:
     tenant, person = add_tenant(sessions), add_person(sessions, 1)
     client, keyed = app.test_client(use_cookies=False), {"Idempotency-Key": KEY}
     for status in (201, 200):

@@ -4,11 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import Account, IngestKey, Subscription
 from service.models.access.credentials import KeyLimitError, add_ingest_key
-from tests.service.support.scenes import add_account
+from tests.service.support.scenes import Sessions, add_account
 
 
 def make_account(session: Session, plan: str, status: str = "active") -> Account:
@@ -35,9 +35,7 @@ def test_a_plan_allows_so_many_keys(db_session: Session) -> None:
                 add_ingest_key(db_session, account)
 
 
-def test_of_many_at_once_no_more_than_allowed_succeed(
-    own_sessions: "sessionmaker[Session]",
-) -> None:
+def test_of_many_at_once_no_more_than_allowed_succeed(own_sessions: Sessions) -> None:
     with own_sessions() as session:
         account_id = make_account(session, "pro").id
         session.commit()

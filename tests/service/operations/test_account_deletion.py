@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.core.tokens import sign_report
 from service.mail.delivery import mail_file_name
@@ -43,7 +43,7 @@ from service.payments.events import Change, CustomerUpdated, Payer, PaymentUpdat
 from service.payments.owners import adopt_payments
 from service.payments.recording import record_event
 from tests.service.support.browser import Browser, words_of
-from tests.service.support.scenes import INGEST, SECRET_KEY, batch, bearer, error_of
+from tests.service.support.scenes import INGEST, SECRET_KEY, Sessions, batch, bearer, error_of
 
 PAGE = "/settings/delete"
 _OWNED = (
@@ -53,7 +53,7 @@ _OWNED = (
 
 
 @pytest.fixture
-def furnish(app: Flask, sessions: "sessionmaker[Session]") -> Callable[..., str]:
+def furnish(app: Flask, sessions: Sessions) -> Callable[..., str]:
     """Give an account one of everything; returns its ingest key."""
 
     def furnish(browser: Browser, audits: int = 2) -> str:
@@ -216,7 +216,7 @@ def test_no_table_but_the_books_knows_the_address_or_the_account_any_more(
 
 
 def test_what_was_paid_before_buys_nothing_for_the_same_address_again(
-    app: Flask, ada: Browser, furnish: Callable[..., str], sessions: "sessionmaker[Session]"
+    app: Flask, ada: Browser, furnish: Callable[..., str], sessions: Sessions
 ) -> None:
     furnish(ada)
     with sessions() as session:
@@ -306,7 +306,7 @@ def test_an_interrupted_deletion_can_be_repeated(
 
 
 def test_requests_after_the_accounts_deletion_are_rejected_without_a_trace(
-    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+    make_app: Callable[..., Flask], sessions: Sessions
 ) -> None:
     app = make_app()
 
@@ -353,7 +353,7 @@ def test_a_late_event_does_not_bring_the_address_back(
 
 
 def test_who_comes_back_is_known_to_the_payment_provider_again(
-    app: Flask, ada: Browser, furnish: Callable[..., str], sessions: "sessionmaker[Session]"
+    app: Flask, ada: Browser, furnish: Callable[..., str], sessions: Sessions
 ) -> None:
     """By a new account, or by a new payment that waits for one."""
     furnish(ada)
@@ -370,10 +370,7 @@ def test_who_comes_back_is_known_to_the_payment_provider_again(
 
 
 def test_the_files_of_its_mails_are_deleted(
-    share_app: Callable[..., Flask],
-    sessions: "sessionmaker[Session]",
-    db_session: Session,
-    tmp_path: Path,
+    share_app: Callable[..., Flask], sessions: Sessions, db_session: Session, tmp_path: Path
 ) -> None:
     app = share_app(outbox_folder=str(tmp_path / "outbox"))
     ada = Browser(app, sessions, "ada@example.org")

@@ -20,7 +20,6 @@ import pytest
 from click.testing import CliRunner
 from redis import Redis
 from sqlalchemy import create_engine, make_url, text
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.cli.doctor import doctor
 from service.config import Config
@@ -61,7 +60,7 @@ from tests.cases import each_case
 from tests.databases import as_ordinary, as_owner
 from tests.deploy.proxies import write_certificate
 from tests.service.support.live import free_port
-from tests.service.support.scenes import add_account
+from tests.service.support.scenes import Sessions, add_account
 from tests.smtp_sink import Sink
 
 PUBLIC = {
@@ -401,9 +400,7 @@ def test_a_payment_provider_that_never_sent_anything_is_found(own_database: Conf
 # Queues, sweeper, backups
 
 
-def test_what_waits_too_long_is_found(
-    own_database: Config, own_sessions: "sessionmaker[Session]"
-) -> None:
+def test_what_waits_too_long_is_found(own_database: Config, own_sessions: Sessions) -> None:
     assert _only(check_work(own_database))[1].startswith("no sweeper is running")
     with own_sessions() as session:
         session.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": SWEEPER_LOCK})

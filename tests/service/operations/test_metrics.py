@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from prometheus_client import Counter, Histogram
 from sqlalchemy import event
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
 from service.core.blobs import BlobStore
@@ -28,7 +27,7 @@ from service.operations.exporter.database_metrics import ServerMetrics
 from service.operations.maintenance.sweeper import Sweeper
 from service.operations.price_book import VERSION
 from tests.service.support.metrics_table import Shape, documented
-from tests.service.support.scenes import add_account
+from tests.service.support.scenes import Sessions, add_account
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def values(metrics: ServerMetrics) -> dict[tuple[str, ...], float]:
 
 
 def test_totals_are_read_once_in_a_while_and_what_waits_each_time(
-    own_database: Config, own_sessions: "sessionmaker[Session]"
+    own_database: Config, own_sessions: Sessions
 ) -> None:
     with own_sessions() as session:
         account = add_account(session, email="a@example.org")
@@ -71,7 +70,7 @@ def test_totals_are_read_once_in_a_while_and_what_waits_each_time(
 
 
 def test_the_docs_describe_every_metric_with_its_type_and_labels(
-    metrics: ServerMetrics, own_sessions: "sessionmaker[Session]"
+    metrics: ServerMetrics, own_sessions: Sessions
 ) -> None:
     _add_waiting_items(own_sessions)
     found: dict[str, Shape] = {}
@@ -92,7 +91,7 @@ def test_the_docs_describe_every_metric_with_its_type_and_labels(
 
 
 def test_what_waits_has_an_age_and_accounts_have_ranks_but_no_names(
-    metrics: ServerMetrics, own_sessions: "sessionmaker[Session]"
+    metrics: ServerMetrics, own_sessions: Sessions
 ) -> None:
     _add_waiting_items(own_sessions)
     samples = values(metrics)
@@ -111,7 +110,7 @@ def test_what_waits_has_an_age_and_accounts_have_ranks_but_no_names(
 
 
 def test_the_age_of_the_prices_is_infinite_before_the_first_update(
-    own_database: Config, metrics: ServerMetrics, own_sessions: "sessionmaker[Session]"
+    own_database: Config, metrics: ServerMetrics, own_sessions: Sessions
 ) -> None:
     assert values(metrics)["tallystick_price_book_age_seconds",] == math.inf
     with own_sessions.begin() as session:
@@ -138,7 +137,7 @@ def test_the_space_connections_and_memory_are_exported(
 
 
 def test_a_round_of_the_sweeper_counts_what_it_had_to_do(
-    own_database: Config, own_sessions: "sessionmaker[Session]"
+    own_database: Config, own_sessions: Sessions
 ) -> None:
     _add_waiting_items(own_sessions)
     with own_sessions.begin() as session:
@@ -167,7 +166,7 @@ def _counters() -> list[Counter | Histogram]:
     return [one for one in vars(counters).values() if isinstance(one, Counter | Histogram)]
 
 
-def _add_waiting_items(sessions: "sessionmaker[Session]") -> None:
+def _add_waiting_items(sessions: Sessions) -> None:
     """Add two accounts with three audits, a mail, a notice, spans and a connection."""
     minute = utc_now() - timedelta(minutes=1)
     with sessions.begin() as session:

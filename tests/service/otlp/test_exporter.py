@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 from werkzeug.serving import make_server
 
 from service.core.blobs import BlobStore
@@ -30,7 +30,7 @@ from service.models.imports.span_notices import (
 )
 from service.operations.maintenance.span_imports import close_import
 from tests.service.otlp.requests import CHAT
-from tests.service.support.scenes import Tenant, sign_in
+from tests.service.support.scenes import Sessions, Tenant, sign_in
 from tests.service.web.pages.words import words
 
 Wsgi = Callable[[Any, Any], Iterable[bytes]]
@@ -123,7 +123,7 @@ def test_a_request_with_text_is_sent_once(app: Flask, tenant: Tenant) -> None:
 def test_the_account_learns_what_an_exporter_does_not_show(
     app: Flask,
     tenant: Tenant,
-    sessions: sessionmaker[Session],
+    sessions: Sessions,
     db_session: Session,
     caplog: pytest.LogCaptureFixture,
 ) -> None:

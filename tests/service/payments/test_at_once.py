@@ -6,7 +6,7 @@ from functools import partial
 from threading import Barrier
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import Account, Payment
 from service.models.billing.credits import count_free_credits
@@ -14,10 +14,9 @@ from service.models.identity.sign_in import open_account
 from service.payments import adopt_payments
 from service.payments.events import CustomerUpdated, Payer, PaymentUpdated
 from tests.service.payments.test_adoption import paid, subscribed, tell
-from tests.service.support.scenes import add_account
+from tests.service.support.scenes import Sessions, add_account
 from tests.worker.support.promises import at_a_quarter, scaled
 
-Sessions = sessionmaker[Session]
 ROUNDS = 20  # a quarter of them by default
 
 

@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.core.tokens import sign_report
@@ -48,6 +47,7 @@ from tests.service.support.scenes import (
     ADMIN_TOKEN,
     SECRET_KEY,
     Caller,
+    Sessions,
     Tenant,
     add_browser,
     add_tenant,
@@ -63,7 +63,7 @@ class World:
     callers: dict[str, Caller]
 
 
-def make_world(sessions: "sessionmaker[Session]", label: str = "x") -> World:
+def make_world(sessions: Sessions, label: str = "x") -> World:
     """Add an account whose things have this label."""
     tenant = add_tenant(sessions)
     application = add_application(sessions, tenant.account_id)
@@ -84,9 +84,7 @@ def make_world(sessions: "sessionmaker[Session]", label: str = "x") -> World:
     return World({**ids, "application_id": application.id}, callers)
 
 
-def _add_read_token(
-    sessions: "sessionmaker[Session]", tenant: Tenant, scopes: tuple[str, ...]
-) -> str:
+def _add_read_token(sessions: Sessions, tenant: Tenant, scopes: tuple[str, ...]) -> str:
     with sessions() as session:
         row, token = ReadToken.minted(tenant.account_id, scopes=scopes)
         session.add(row)
@@ -94,7 +92,7 @@ def _add_read_token(
         return token
 
 
-def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant, label: str) -> dict[str, str]:
+def _add_things(sessions: Sessions, tenant: Tenant, label: str) -> dict[str, str]:
     owned = {"account_id": tenant.account_id}
     with sessions() as session:
         audit = Audit(source="ingest", blob_key="raw/x.jsonl", status="done", **owned)

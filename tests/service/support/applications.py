@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import werkzeug.test
 from flask import Flask
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.app import create_app
 from service.config import Config
@@ -21,8 +20,8 @@ from service.web.pages.public.health import init_health
 from tests.service.support.compiled_routes import compile_once
 from tests.service.support.compiled_templates import compile_templates_once
 from tests.service.support.described import read_document, watch
+from tests.service.support.scenes import Sessions
 
-Sessions = sessionmaker[Session]
 # The test client ends the boundary of a form with a random number, and one in some hundred
 # boundaries is longer than the 70 characters that a server accepts.
 vars(werkzeug.test)["random"] = lambda: 0.5

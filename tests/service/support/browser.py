@@ -4,19 +4,18 @@ import re
 from html import unescape
 
 from flask import Flask
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.models import Account
 from service.models.identity.accounts import find_account
 from service.web.auth.browsers import SESSION_COOKIE
-from tests.service.support.scenes import sign_in
+from tests.service.support.scenes import Sessions, sign_in
 
 
 class Browser:
     """One person's. Each form is sent with the token that its page had."""
 
-    def __init__(self, app: Flask, sessions: "sessionmaker[Session]", email: str) -> None:
+    def __init__(self, app: Flask, sessions: Sessions, email: str) -> None:
         self.client = app.test_client()
         self.email = email
         value = sign_in(sessions, email)["Cookie"].partition("=")[2]

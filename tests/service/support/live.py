@@ -13,11 +13,10 @@ from typing import Final
 
 import requests
 from sqlalchemy import Engine, create_engine
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.core.db import make_session_factory
 from tests.databases import make_database
-from tests.service.support.scenes import SECRET_KEY, Tenant, add_tenant, sign_in
+from tests.service.support.scenes import SECRET_KEY, Sessions, Tenant, add_tenant, sign_in
 from tests.warm import PROVIDERS, WarmProcess
 
 ONE_PROCESS: Final = {"gunicorn_cmd_args": "--workers=1"}
@@ -35,7 +34,7 @@ class LiveService:
     process: Process
 
     @property
-    def sessions(self) -> "sessionmaker[Session]":
+    def sessions(self) -> Sessions:
         return make_session_factory(self.engine)
 
     def add_tenant(self, status: str | None = "active") -> Tenant:

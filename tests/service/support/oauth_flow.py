@@ -10,14 +10,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import requests
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.core import tokens
 from service.models import Account, OAuthApplication, OAuthCode, OAuthToken
 from service.models.base import utc_now
 from service.web.auth.scopes import SCOPES
-from tests.service.support.scenes import sign_in
+from tests.service.support.scenes import Sessions, sign_in
 
 AUTHORIZE, TOKEN, REVOKE = "/oauth/authorize", "/oauth/token", "/oauth/revoke"
 BACK = "https://app.example.org/back?from=tallystick%20x"
@@ -75,10 +74,7 @@ def challenge_of(verifier: str) -> str:
 
 
 def add_application(
-    sessions: "sessionmaker[Session]",
-    account_id: str,
-    *redirect_uris: str,
-    name: str = "Spend Watcher",
+    sessions: Sessions, account_id: str, *redirect_uris: str, name: str = "Spend Watcher"
 ) -> Application:
     with sessions() as session:
         row, secret = OAuthApplication.minted(
@@ -89,12 +85,12 @@ def add_application(
         return Application(row.id, row.client_id, secret, redirect_uri=row.redirect_uris[0])
 
 
-def email_of(sessions: "sessionmaker[Session]", account_id: str) -> str:
+def email_of(sessions: Sessions, account_id: str) -> str:
     with sessions() as session:
         return session.get_one(Account, account_id).email
 
 
-def browser_of(sessions: "sessionmaker[Session]", client: FlaskClient, account_id: str) -> None:
+def browser_of(sessions: Sessions, client: FlaskClient, account_id: str) -> None:
     """Let the test client be a browser that is signed in as this account."""
     name, _, value = sign_in(sessions, email_of(sessions, account_id))["Cookie"].partition("=")
     client.set_cookie(name, value, secure=True)
@@ -159,10 +155,7 @@ def consent_live(
 
 
 def add_code(
-    sessions: "sessionmaker[Session]",
-    application: Application,
-    account_id: str,
-    scopes: tuple[str, ...] = SCOPES,
+    sessions: Sessions, application: Application, account_id: str, scopes: tuple[str, ...] = SCOPES
 ) -> str:
     """A code that the account has allowed the application, without the screens."""
     code, secret_hash = tokens.mint_hashed(tokens.Kind.AUTHORIZATION_CODE)
@@ -182,10 +175,7 @@ def add_code(
 
 
 def add_token(
-    sessions: "sessionmaker[Session]",
-    application: Application,
-    account_id: str,
-    scopes: tuple[str, ...] = SCOPES,
+    sessions: Sessions, application: Application, account_id: str, scopes: tuple[str, ...] = SCOPES
 ) -> str:
     """An access token that the account allowed the application, without the way there."""
     _, code_hash = tokens.mint_hashed(tokens.Kind.AUTHORIZATION_CODE)

@@ -24,6 +24,7 @@ INGEST = "/api/v1/ingest"
 INGEST_V2 = "/api/v2/ingest"
 AUDITS = "/api/v1/audits"
 ADMIN_TOKEN = "an-administrators-token-of-44-characters-yes"
+Sessions = sessionmaker[Session]
 SECRET_KEY = "a secret key for tests, 32 or longer"  # of every application in tests/service
 
 
@@ -53,11 +54,7 @@ def add_account(session: Session, **fields: Any) -> Account:
 
 
 def sign_in(
-    sessions: "sessionmaker[Session]",
-    email: str,
-    secret_key: str = SECRET_KEY,
-    *,
-    hours_ago: float = 0,
+    sessions: Sessions, email: str, secret_key: str = SECRET_KEY, *, hours_ago: float = 0
 ) -> dict[str, str]:
     """The headers of a browser that is signed in with this address; a new one has an account.
 
@@ -80,7 +77,7 @@ class Caller:
     csrf_token: str = ""
 
 
-def add_browser(sessions: "sessionmaker[Session]", account_id: str) -> Caller:
+def add_browser(sessions: Sessions, account_id: str) -> Caller:
     """A signed-in browser that has loaded a page with a form."""
     with sessions() as session:
         row, secret = WebSession.minted(account_id, days=30)
@@ -93,7 +90,7 @@ def add_browser(sessions: "sessionmaker[Session]", account_id: str) -> Caller:
     return Caller({"Cookie": f"{SESSION_COOKIE}={cookie}"}, str(forms.dumps(raw)))
 
 
-def add_link(sessions: "sessionmaker[Session]", email: str) -> str:
+def add_link(sessions: Sessions, email: str) -> str:
     """What a mailed sign-in link ends with."""
     with sessions() as session:
         link = add_magic_link(session, email, SECRET_KEY, minutes=15, next_path=None)
@@ -115,10 +112,7 @@ def bearer(secret: str) -> dict[str, str]:
 
 
 def add_tenant(
-    sessions: "sessionmaker[Session]",
-    *,
-    status: str | None = "active",
-    scopes: tuple[str, ...] = SCOPES,
+    sessions: Sessions, *, status: str | None = "active", scopes: tuple[str, ...] = SCOPES
 ) -> Tenant:
     with sessions() as session:
         account = Account(email=f"{uuid4().hex}@example.org")

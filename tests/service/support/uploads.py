@@ -7,13 +7,10 @@ from uuid import uuid4
 
 import requests
 from sqlalchemy import delete
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Account, Credit
 from service.models.billing.credits import count_free_credits
-from tests.service.support.scenes import AUDITS, sign_in
-
-Sessions = sessionmaker[Session]
+from tests.service.support.scenes import AUDITS, Sessions, sign_in
 
 MULTIPART = "multipart/form-data; boundary=x7Qp"
 

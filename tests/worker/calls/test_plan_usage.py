@@ -34,7 +34,7 @@ from tests.detectors.report.test_plan_usage import METERED, WASTE
 from tests.lazily import pypdf
 from tests.service.support.applications import make_application
 from tests.service.support.browser import Browser
-from tests.service.support.scenes import add_account, bearer
+from tests.service.support.scenes import Sessions, add_account, bearer
 from tests.worker.support.stored import document
 from worker import compact_calls, run_audit
 
@@ -92,7 +92,7 @@ def owners(
 
 def _import(
     app: Any,
-    sessions: "sessionmaker[Session]",
+    sessions: Sessions,
     account_id: str,
     email: str,
     logs: Sequence[Sequence[UsageRecord]],

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import text
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
 from service.core.telemetry.counters import timed
@@ -20,7 +19,7 @@ from service.core.telemetry.traces import (
 )
 from service.errors import ConfigError
 from tests.service.support.receiver import Received, attributes_of, running_receiver, spans_of
-from tests.service.support.scenes import INGEST, Tenant, batch
+from tests.service.support.scenes import INGEST, Sessions, Tenant, batch
 
 CANARY = "CANARY-5d1e"
 FOREIGN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -50,7 +49,7 @@ def test_one_trace_leads_from_the_request_to_the_report(
     config: Config,
     receiver: Received,
     tenant: Tenant,
-    sessions: "sessionmaker[Session]",
+    sessions: Sessions,
 ) -> None:
     settings = traced(config, receiver)
     names = ("traces_url", "traces_share", "traces_headers")

@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 import pytest
 from sqlalchemy import Engine, create_engine, delete, func, select, text, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
 from service.mail.messages import compose
@@ -35,7 +34,7 @@ from service.operations.watching.daily_watch import check_budgets, watch_days
 from service.operations.watching.unusual_days import Band, UnusualSpend
 from service.operations.watching.wording import describe_day
 from tests.databases import as_owner
-from tests.service.support.scenes import add_account
+from tests.service.support.scenes import Sessions, add_account
 from tests.service.support.spend import add_spend, spend_line
 
 NOW = datetime(2026, 9, 15, 12, tzinfo=UTC)
@@ -50,7 +49,7 @@ RECENTLY = TODAY - timedelta(days=3)
 class Watched:
     """An account in a database of its own, with a webhook that wants every event."""
 
-    sessions: "sessionmaker[Session]"
+    sessions: Sessions
     account_id: str
 
     @property
@@ -98,7 +97,7 @@ class Watched:
 
 
 @pytest.fixture
-def watched(own_sessions: "sessionmaker[Session]") -> Iterator[Watched]:
+def watched(own_sessions: Sessions) -> Iterator[Watched]:
     with own_sessions() as session:
         account = add_account(session, email="ada@example.org")
         url = "https://hooks.example.com/x"

@@ -7,19 +7,18 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import Audit, SpanBatch
 from service.models.base import utc_now
 from service.models.imports.span_batches import list_accounts_due
 from tests.cases import each_case
-from tests.service.support.scenes import AUDITS, Tenant, error_of
+from tests.service.support.scenes import AUDITS, Sessions, Tenant, error_of
 from tests.service.support.spend import add_spend, spend_line
 from tests.service.support.uploads import Person, add_person
 from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
 
-Sessions = sessionmaker[Session]
 PATH = "/api/v1/account-audits"
 
 

@@ -15,7 +15,6 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import select
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import (
     Account,
@@ -29,10 +28,9 @@ from service.models.base import new_id, utc_now
 from tests.cases import each_case
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.findings import add_account_finding
-from tests.service.support.scenes import Tenant, error_of
+from tests.service.support.scenes import Sessions, Tenant, error_of
 from tests.service.support.spend import add_spend, spend_line
 
-Sessions = sessionmaker[Session]
 PATH = "/api/v1/findings"
 SEEN = datetime(2026, 10, 1, 12, tzinfo=UTC)
 Add = Callable[..., str]

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import Audit
 from tests.cases import each_case
-from tests.service.support.scenes import AUDITS, Tenant, add_tenant, error_of
+from tests.service.support.scenes import AUDITS, Sessions, Tenant, add_tenant, error_of
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -129,8 +129,6 @@ def test_a_limit_out_of_range_is_rejected(client: FlaskClient, tenant: Tenant, l
     assert message == "limit must be a whole number from 1 to 200"
 
 
-def test_a_lapsed_subscription_still_reads(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
-) -> None:
+def test_a_lapsed_subscription_still_reads(client: FlaskClient, sessions: Sessions) -> None:
     tenant = add_tenant(sessions, status="canceled")
     assert client.get(AUDITS, headers=tenant.reads).status_code == 200

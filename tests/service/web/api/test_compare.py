@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import insert
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 import detectors
 from detectors import Report
@@ -18,7 +18,7 @@ from service.models import Audit, FindingSaving, ReportRow
 from tests.cases import each_case
 from tests.detectors.reference.builders import answers
 from tests.service.support.findings import add_account_finding
-from tests.service.support.scenes import Tenant, add_tenant
+from tests.service.support.scenes import Sessions, Tenant, add_tenant
 from tests.service.support.spend import FIRST, add_month, add_spend, spend_line, today
 
 FEBRUARY, MARCH = date(2026, 2, 1), FIRST
@@ -79,7 +79,7 @@ def test_two_audits_are_compared_as_the_library_compares_their_reports(
 
 
 def test_two_months_are_compared_by_route_and_model_largest_change_first(
-    client: FlaskClient, tenant: Tenant, db_session: Session, sessions: "sessionmaker[Session]"
+    client: FlaskClient, tenant: Tenant, db_session: Session, sessions: Sessions
 ) -> None:
     lines = [
         *(spend_line(FEBRUARY, "10"), spend_line(FEBRUARY, "50", route="search")),
@@ -145,7 +145,7 @@ def test_without_parameters_the_last_30_days_are_compared_with_those_before(
 
 
 def test_findings_of_periods_are_new_fixed_gone_or_changed(
-    client: FlaskClient, tenant: Tenant, db_session: Session, sessions: "sessionmaker[Session]"
+    client: FlaskClient, tenant: Tenant, db_session: Session, sessions: Sessions
 ) -> None:
     used = (spend_line(MARCH, route="fixed"), spend_line(MARCH), spend_line(FEBRUARY))
     add_spend(db_session, tenant.account_id, *used)
@@ -181,7 +181,7 @@ def test_findings_of_periods_are_new_fixed_gone_or_changed(
 
 
 def test_findings_take_their_own_scope(
-    client: FlaskClient, db_session: Session, sessions: "sessionmaker[Session]"
+    client: FlaskClient, db_session: Session, sessions: Sessions
 ) -> None:
     tenant = add_tenant(sessions, scopes=("read:audits",))
     assert "findings" not in _get(client, tenant)
@@ -220,7 +220,7 @@ def test_audits_must_be_ones_own_done_and_two(
     client: FlaskClient,
     tenant: Tenant,
     db_session: Session,
-    sessions: "sessionmaker[Session]",
+    sessions: Sessions,
     reports: tuple[Report, Report],
 ) -> None:
     own = _add_audit(db_session, tenant.account_id, reports[0])

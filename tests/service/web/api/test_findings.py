@@ -5,16 +5,13 @@ from urllib.parse import quote
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 
 from tests.cases import each_case
-from tests.service.support.scenes import AUDITS, Tenant, error_of
+from tests.service.support.scenes import AUDITS, Sessions, Tenant, error_of
 from tests.service.web.pages.scenes import add_finding, add_run
 
 
-def _add_audit(
-    sessions: "sessionmaker[Session]", account_id: str, dollars: tuple[str, ...] = ()
-) -> str:
+def _add_audit(sessions: Sessions, account_id: str, dollars: tuple[str, ...] = ()) -> str:
     audit_id = add_run(sessions, account_id)
     for rank, amount in reversed(list(enumerate(dollars, 1))):
         own = {"id": f"d{7 - rank}-001", "monthly_cost_impact_usd": Decimal(amount)}
@@ -27,7 +24,7 @@ def _path(audit_id: str) -> str:
 
 
 def test_findings_are_listed_by_rank_with_exactly_the_documented_fields(
-    client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]"
+    client: FlaskClient, tenant: Tenant, sessions: Sessions
 ) -> None:
     audit_id = _add_audit(sessions, tenant.account_id, ("900.123456789", "20", "0"))
     response = client.get(_path(audit_id), headers=tenant.reads)
@@ -61,7 +58,7 @@ def test_findings_are_listed_by_rank_with_exactly_the_documented_fields(
 
 @pytest.mark.usefixtures("without_indexes")
 def test_findings_are_ranked_however_they_were_written(
-    client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]"
+    client: FlaskClient, tenant: Tenant, sessions: Sessions
 ) -> None:
     audit_id = _add_audit(sessions, tenant.account_id, ("7", "5", "3", "1"))
     listed = client.get(_path(audit_id), headers=tenant.reads).get_json()["findings"]

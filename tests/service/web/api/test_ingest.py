@@ -10,14 +10,23 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import delete, func, select, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from detectors.contract import MAX_BATCH_BYTES
 from service.core import tokens
 from service.models import Audit, IngestKey, Subscription
 from tests.cases import each_case
 from tests.detectors.formats.stored import decode_records
-from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, bearer, error_of, record
+from tests.service.support.scenes import (
+    INGEST,
+    Sessions,
+    Tenant,
+    add_tenant,
+    batch,
+    bearer,
+    error_of,
+    record,
+)
 
 
 def test_a_batch_is_accepted_as_a_queued_audit(
@@ -92,7 +101,7 @@ def test_a_key_that_was_never_minted_is_unauthorized(client: FlaskClient) -> Non
 
 
 def test_ingest_resumes_with_the_subscription(
-    client: FlaskClient, sessions: "sessionmaker[Session]", db_session: Session
+    client: FlaskClient, sessions: Sessions, db_session: Session
 ) -> None:
     tenant = add_tenant(sessions, status="canceled")
     assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 402
@@ -154,13 +163,11 @@ class TestTheOrderOfTheGates:
     def test_first_the_key(self, strict: FlaskClient) -> None:
         assert self._post(strict, {}) == 401
 
-    def test_then_the_limit(self, strict: FlaskClient, sessions: "sessionmaker[Session]") -> None:
+    def test_then_the_limit(self, strict: FlaskClient, sessions: Sessions) -> None:
         lapsed = add_tenant(sessions, status=None)
         assert [self._post(strict, lapsed.writes) for _ in range(2)] == [402, 429]
 
-    def test_then_the_subscription(
-        self, strict: FlaskClient, sessions: "sessionmaker[Session]"
-    ) -> None:
+    def test_then_the_subscription(self, strict: FlaskClient, sessions: Sessions) -> None:
         assert self._post(strict, add_tenant(sessions, status="canceled").writes) == 402
 
     def test_then_the_size(self, strict: FlaskClient, tenant: Tenant) -> None:

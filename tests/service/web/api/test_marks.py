@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.models.base import utc_now
 from service.web.auth.scopes import SCOPES
@@ -13,7 +12,6 @@ from tests.cases import each_case
 from tests.service.support.scenes import Tenant
 
 MARKS = "/api/v1/marks"
-Sessions = sessionmaker[Session]
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from flask.testing import FlaskClient
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from sqlalchemy import select, text, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import Account, SpanBatch
 from tests.cases import each_case
 from tests.service.otlp.requests import CHAT, JSON, PROTOBUF, as_json, as_protobuf, document, span
-from tests.service.support.scenes import Tenant, add_tenant
+from tests.service.support.scenes import Sessions, Tenant, add_tenant
 
 TRACES, LOGS, METRICS = "/otlp/v1/traces", "/otlp/v1/logs", "/otlp/v1/metrics"
 BODY = as_protobuf(document(span(CHAT), service_name="support-bot"))
@@ -242,7 +242,7 @@ def test_whatever_is_not_read_is_kept_nowhere(
 
 
 def test_the_account_without_a_subscription_pays_first(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
+    client: FlaskClient, sessions: Sessions
 ) -> None:
     lapsed = add_tenant(sessions, status="canceled")
     for path in (TRACES, LOGS, METRICS):

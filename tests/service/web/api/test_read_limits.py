@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 from flask import Flask
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import ReadToken
-from tests.service.support.scenes import AUDITS, Tenant, add_browser, bearer, error_of
+from tests.service.support.scenes import AUDITS, Sessions, Tenant, add_browser, bearer, error_of
 
 READS = ("", "/x", "/x/findings", "/x/report")
 LIMIT_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
@@ -15,7 +15,7 @@ LIMIT_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 
 @pytest.mark.parametrize("ending", [*READS, "/x/status"])
 def test_every_route_that_reads_has_its_own_limit(
-    share_app: Callable[..., Flask], tenant: Tenant, sessions: "sessionmaker[Session]", ending: str
+    share_app: Callable[..., Flask], tenant: Tenant, sessions: Sessions, ending: str
 ) -> None:
     client = share_app(read_limit_per_minute=2).test_client(use_cookies=False)
     is_status = ending.endswith("status")

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from detectors.contract import Report
 from service.models import Audit, ReportRow
@@ -16,7 +16,7 @@ from service.models.base import utc_now
 from service.reports.sample import get_sample_report
 from service.web.schemas.cursors import find_cursor, make_cursor
 from tests.cases import each_case
-from tests.service.support.scenes import AUDITS, Tenant, add_tenant, error_of
+from tests.service.support.scenes import AUDITS, Sessions, Tenant, add_tenant, error_of
 from tests.service.web.pages.scenes import add_finding
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -152,7 +152,7 @@ def test_a_cursor_is_the_place_that_it_was_made_of() -> None:
 
 
 def test_anothers_cursor_shows_nothing_of_theirs(
-    client: FlaskClient, tenant: Tenant, audits: list[str], sessions: "sessionmaker[Session]"
+    client: FlaskClient, tenant: Tenant, audits: list[str], sessions: Sessions
 ) -> None:
     first = client.get(f"{AUDITS}?limit=2", headers=tenant.reads).get_json()
     other = add_tenant(sessions)
@@ -210,7 +210,7 @@ def test_an_audit_whose_report_was_deleted_says_so_and_keeps_its_shape(
 
 
 def test_each_route_wants_its_scopes_before_it_looks(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
+    client: FlaskClient, sessions: Sessions
 ) -> None:
     """Which ones they are is in the table of the access matrix."""
     reads = add_tenant(sessions, scopes=("read:audits",)).reads
@@ -255,7 +255,7 @@ def test_an_error_has_no_tag_and_is_kept_by_nobody(client: FlaskClient, tenant: 
 def test_a_read_costs_two_queries_at_most(
     client: FlaskClient,
     tenant: Tenant,
-    sessions: "sessionmaker[Session]",
+    sessions: Sessions,
     db_session: Session,
     statements: list[str],
     ending: str,

@@ -6,17 +6,22 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.core.tokens import sign_report
 from service.models import ReportLink
 from service.models.base import utc_now
 from tests.service.support.documents import make_report
-from tests.service.support.scenes import SECRET_KEY, Tenant, add_browser, add_tenant, error_of
+from tests.service.support.scenes import (
+    SECRET_KEY,
+    Sessions,
+    Tenant,
+    add_browser,
+    add_tenant,
+    error_of,
+)
 from tests.service.web.pages.scenes import add_run
 
 LINKS = "/api/v1/report-links"
-Sessions = sessionmaker[Session]
 
 
 @pytest.fixture

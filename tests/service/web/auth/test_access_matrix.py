@@ -11,7 +11,6 @@ import pytest
 import time_machine
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import AuditSettings, IngestKey, Payment, ReadToken
 from service.models.base import utc_now
@@ -21,7 +20,7 @@ from tests.service.payments.providers import SETTINGS as PROVIDERS
 from tests.service.support.access_table import ADMIN, CREDENTIALS, RT_BOTH, SESSION, TABLE, Cell
 from tests.service.support.access_world import World, ask, make_world, request_for
 from tests.service.support.described import FILES, check_kind, make_application_on_nothing
-from tests.service.support.scenes import ADMIN_TOKEN, Caller
+from tests.service.support.scenes import ADMIN_TOKEN, Caller, Sessions
 from tests.service.support.spend import add_plan_usage, add_spend, spend_line
 from tests.worker.support.promises import Note, at_a_sixth, in_turn, sampled
 
@@ -85,7 +84,7 @@ def test_no_cell_names_a_credential_that_is_none() -> None:
 
 
 def test_a_request_without_credentials_gets_the_response_in_the_table(
-    app: Flask, sessions: "sessionmaker[Session]"
+    app: Flask, sessions: Sessions
 ) -> None:
     world, client = make_world(sessions), app.test_client(use_cookies=False)
     for route, row in TABLE.items():
@@ -122,7 +121,7 @@ def test_missing_credentials_are_noticed_without_database_redis_or_storage() -> 
 
 @pytest.mark.parametrize("route", sampled(TABLE, 8), ids=" ".join)
 def test_a_route_gives_who_may_and_some_who_may_not_the_response_in_the_table(
-    app: Flask, sessions: "sessionmaker[Session]", route: Route
+    app: Flask, sessions: Sessions, route: Route
 ) -> None:
     """No credential, a session, each that the route takes, and another in turn."""
     in_turn = CREDENTIALS[list(TABLE).index(route) % len(CREDENTIALS)]
@@ -133,9 +132,7 @@ def test_a_route_gives_who_may_and_some_who_may_not_the_response_in_the_table(
 
 
 @pytest.mark.stress
-def test_every_cell_of_the_table_holds(
-    app: Flask, sessions: "sessionmaker[Session]", note: Note
-) -> None:
+def test_every_cell_of_the_table_holds(app: Flask, sessions: Sessions, note: Note) -> None:
     """Each credential at each route."""
     cells = wrong = 0
     for route in TABLE:
@@ -147,7 +144,7 @@ def test_every_cell_of_the_table_holds(
 
 @at_a_sixth
 def test_anothers_data_gets_the_same_bytes_as_missing_data(
-    app: Flask, sessions: "sessionmaker[Session]", note: Note, share: float
+    app: Flask, sessions: Sessions, note: Note, share: float
 ) -> None:
     """Each route with a session, and with another credential in turn; in full, with each."""
     names = [name for name in CREDENTIALS if name != ADMIN]
@@ -188,9 +185,7 @@ def _is_compared(header: str) -> bool:
     return not header.startswith("RateLimit")  # which counts the caller's own requests
 
 
-def test_names_are_text_on_own_pages_and_on_nobody_elses(
-    app: Flask, sessions: "sessionmaker[Session]"
-) -> None:
+def test_names_are_text_on_own_pages_and_on_nobody_elses(app: Flask, sessions: Sessions) -> None:
     """Each page, list and download that names no thing of an account."""
     name, mark = "<script>canary</script>", "canary"
     mine, other = make_world(sessions, name), make_world(sessions)

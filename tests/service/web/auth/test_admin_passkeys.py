@@ -10,16 +10,13 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import AdminAction, SecurityEvent, WebSession
 from service.models.base import utc_now
 from tests.service.support.authenticator import Authenticator
 from tests.service.support.browser import Browser
-from tests.service.support.scenes import ADMIN_TOKEN, add_link
+from tests.service.support.scenes import ADMIN_TOKEN, Sessions, add_link
 from tests.service.web.auth.test_passkeys import Visitor, add_passkey
-
-Sessions = sessionmaker[Session]
 
 TOKEN = {"X-Admin-Token": ADMIN_TOKEN}
 NAVIGATION = {**TOKEN, "Accept": "text/html", "Sec-Fetch-Site": "none"}

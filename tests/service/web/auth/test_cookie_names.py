@@ -3,16 +3,15 @@
 from collections.abc import Callable
 
 from flask import Flask
-from sqlalchemy.orm import Session, sessionmaker
 
-from tests.service.support.scenes import sign_in
+from tests.service.support.scenes import Sessions, sign_in
 
 HTTPS = "https://audit.example"
 OLD, NEW = "tallystick_session", "__Host-tallystick_session"
 
 
 def test_over_https_the_session_has_the_prefixed_cookie_and_the_old_name_signs_nobody_in(
-    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+    share_app: Callable[..., Flask], sessions: Sessions
 ) -> None:
     value = sign_in(sessions, "ada@example.org")["Cookie"].partition("=")[2]
     client = share_app(base_url=HTTPS).test_client(use_cookies=False)
@@ -25,7 +24,7 @@ def test_over_https_the_session_has_the_prefixed_cookie_and_the_old_name_signs_n
 
 
 def test_a_cookie_that_another_host_set_beside_the_session_changes_nothing(
-    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+    share_app: Callable[..., Flask], sessions: Sessions
 ) -> None:
     victim, attacker = (
         sign_in(sessions, f"{name}@example.org")["Cookie"].partition("=")[2]
@@ -36,9 +35,7 @@ def test_a_cookie_that_another_host_set_beside_the_session_changes_nothing(
     assert "ada@example.org" in page.get_data(as_text=True)
 
 
-def test_on_a_loopback_address_the_name_is_plain(
-    app: Flask, sessions: "sessionmaker[Session]"
-) -> None:
+def test_on_a_loopback_address_the_name_is_plain(app: Flask, sessions: Sessions) -> None:
     headers = sign_in(sessions, "ada@example.org")
     assert headers["Cookie"].startswith(f"{OLD}=")
     answer = app.test_client(use_cookies=False).get("/settings", headers=headers)

@@ -3,10 +3,9 @@
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 
 from tests.cases import each_case
-from tests.service.support.scenes import INGEST, Tenant, batch, error_of, sign_in
+from tests.service.support.scenes import INGEST, Sessions, Tenant, batch, error_of, sign_in
 
 EARLY_ACCESS = "/api/v1/early-access"
 OWN: tuple[dict[str, str], ...] = (
@@ -38,7 +37,7 @@ def client(app: Flask) -> FlaskClient:
 
 
 @pytest.fixture
-def signed_in(sessions: "sessionmaker[Session]") -> dict[str, str]:
+def signed_in(sessions: Sessions) -> dict[str, str]:
     return sign_in(sessions, "ada@example.org")
 
 

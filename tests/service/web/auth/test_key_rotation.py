@@ -6,19 +6,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 from flask import Flask
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import IngestKey, ReadToken
 from service.web.auth.credential_usage import INTERVAL, write_remaining_usage
 from tests.cases import each_case
-from tests.service.support.scenes import AUDITS, INGEST, Tenant, batch, bearer
+from tests.service.support.scenes import AUDITS, INGEST, Sessions, Tenant, batch, bearer
 from tests.service.web.pages.test_applications import Browser
 
 PAGE = "/developer"
 
 
 @pytest.fixture
-def developer(app: Flask, sessions: "sessionmaker[Session]", tenant: Tenant) -> Browser:
+def developer(app: Flask, sessions: Sessions, tenant: Tenant) -> Browser:
     return Browser(app, sessions, tenant.account_id)
 
 
@@ -101,7 +101,7 @@ def test_another_end_is_rejected(developer: Browser, days: str) -> None:
 
 
 def test_uses_are_counted_and_written_every_five_minutes_and_at_the_end(
-    app: Flask, tenant: Tenant, sessions: "sessionmaker[Session]", db_session: Session
+    app: Flask, tenant: Tenant, sessions: Sessions, db_session: Session
 ) -> None:
     def known() -> tuple[int, datetime | None]:
         db_session.expire_all()

@@ -11,7 +11,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import func, select, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.core.db import make_engine, make_session_factory
@@ -29,7 +29,7 @@ from tests.databases import make_database
 from tests.service.support.applications import make_application
 from tests.service.support.changing import by_plan, change_config
 from tests.service.support.scaled_reports import make_scaled_report
-from tests.service.support.scenes import INGEST, add_tenant, batch
+from tests.service.support.scenes import INGEST, Sessions, add_tenant, batch
 from tests.service.support.uploads import add_person
 
 AT_ONCE = 20
@@ -50,7 +50,7 @@ def settings(database_url: str, redis_url: str, tmp_path_factory: pytest.TempPat
 
 
 @pytest.fixture(scope="module")
-def many_sessions(settings: Config) -> Iterator["sessionmaker[Session]"]:
+def many_sessions(settings: Config) -> Iterator[Sessions]:
     """Sessions of as many connections as there are requests."""
     engine = make_engine(settings)
     yield make_session_factory(engine)
@@ -59,7 +59,7 @@ def many_sessions(settings: Config) -> Iterator["sessionmaker[Session]"]:
 
 @pytest.fixture
 def make_many(
-    settings: Config, many_sessions: "sessionmaker[Session]", monkeypatch: pytest.MonkeyPatch
+    settings: Config, many_sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Flask]:
     def make(**changed: object) -> Flask:
         return make_application(change_config(settings, monkeypatch, **changed), many_sessions)
@@ -78,7 +78,7 @@ def ask_at_once(app: Flask, ask: Callable[[FlaskClient, int], int]) -> Sequence[
 
 
 def test_a_recipient_gets_five_links_of_twenty_requests(
-    make_many: Callable[..., Flask], many_sessions: "sessionmaker[Session]"
+    make_many: Callable[..., Flask], many_sessions: Sessions
 ) -> None:
     app, victim = make_many(magic_link_limit_per_recipient=5), "victim@example.org"
 
@@ -94,7 +94,7 @@ def test_a_recipient_gets_five_links_of_twenty_requests(
 
 
 def test_a_queue_has_room_for_three_of_twenty_batches(
-    make_many: Callable[..., Flask], many_sessions: "sessionmaker[Session]"
+    make_many: Callable[..., Flask], many_sessions: Sessions
 ) -> None:
     limits = {"queued_audits": by_plan(3, 3, 3)}
     app, tenant = make_many(**limits), add_tenant(many_sessions)
@@ -109,9 +109,7 @@ def test_a_queue_has_room_for_three_of_twenty_batches(
     assert set(app.extensions["blobs"].list_old("raw", -60.0)) == kept
 
 
-def test_of_twenty_batches_that_finish_at_once_five_are_mailed(
-    many_sessions: "sessionmaker[Session]",
-) -> None:
+def test_of_twenty_batches_that_finish_at_once_five_are_mailed(many_sessions: Sessions) -> None:
     tenant, report = add_tenant(many_sessions), make_scaled_report(findings=1)
     with many_sessions() as session:
         session.get_one(Account, tenant.account_id).report_mails = EACH
@@ -134,7 +132,7 @@ def test_of_twenty_batches_that_finish_at_once_five_are_mailed(
         assert session.scalar(mails) == MAILS_A_DAY
 
 
-def test_one_of_twenty_tests_of_a_target_is_sent(many_sessions: "sessionmaker[Session]") -> None:
+def test_one_of_twenty_tests_of_a_target_is_sent(many_sessions: Sessions) -> None:
     tenant = add_tenant(many_sessions)
     with many_sessions() as session:
         target = add_target(session, tenant.account_id, NewTarget("slack", "https://x.test/a", []))
@@ -151,7 +149,7 @@ def test_one_of_twenty_tests_of_a_target_is_sent(many_sessions: "sessionmaker[Se
 
 
 def test_recalculations_at_once_share_half_of_the_queue(
-    make_many: Callable[..., Flask], many_sessions: "sessionmaker[Session]"
+    make_many: Callable[..., Flask], many_sessions: Sessions
 ) -> None:
     limits = {"queued_audits": by_plan(4, 4, 4)}
     app, person, entered = make_many(**limits), add_person(many_sessions), Barrier(2)
@@ -178,7 +176,7 @@ def test_recalculations_at_once_share_half_of_the_queue(
 
 
 def test_storage_that_is_filled_within_a_minute_gets_a_402(
-    make_many: Callable[..., Flask], many_sessions: "sessionmaker[Session]"
+    make_many: Callable[..., Flask], many_sessions: Sessions
 ) -> None:
     limits = {"stored_bytes": by_plan(300, 300, 300)}
     app, tenant = make_many(**limits), add_tenant(many_sessions)
@@ -213,7 +211,7 @@ def add_one(session: Session, owner: Account, what: str, number: int) -> None:
     ],
 )
 def test_an_account_gets_as_many_as_it_may_have(
-    many_sessions: "sessionmaker[Session]", what: str, most: int
+    many_sessions: Sessions, what: str, most: int
 ) -> None:
     account_id = add_person(many_sessions).account_id
 

@@ -10,16 +10,13 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import func, select, update
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.models import Mail, Passkey, PendingSignIn, RecoveryCode, SecurityEvent, WebSession
 from service.models.base import utc_now
 from tests.service.support.authenticator import Authenticator, challenge_in, with_challenge
 from tests.service.support.browser import Browser
-from tests.service.support.scenes import add_link
-
-Sessions = sessionmaker[Session]
+from tests.service.support.scenes import Sessions, add_link
 
 EMAIL = "ada@example.org"
 STEP, PAGE, ADD = "/sign-in/passkey", "/settings/passkeys", "/settings/passkeys/add"

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from flask import Flask
 from sqlalchemy import func, select, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.core.tokens import Kind, derive
 from service.models import (
@@ -23,7 +23,7 @@ from service.models import (
 from service.models.base import utc_now
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.oauth_flow import AUTHORIZE, add_application
-from tests.service.support.scenes import SECRET_KEY, add_tenant
+from tests.service.support.scenes import SECRET_KEY, Sessions, add_tenant
 from tests.worker.support.promises import Note, always_in_full
 
 TABLES = (IngestKey, ReadToken, OAuthApplication, OAuthCode, Account)
@@ -37,7 +37,7 @@ FORMS = (
 
 
 @pytest.fixture
-def ada(app: Flask, sessions: "sessionmaker[Session]") -> Browser:
+def ada(app: Flask, sessions: Sessions) -> Browser:
     browser = Browser(app, sessions, "ada@example.org")
     with sessions() as session:
         owner = {"account_id": browser.account_id}
@@ -76,7 +76,7 @@ def _confirm(browser: Browser, db_session: Session, page: str) -> str:
 @always_in_full
 @pytest.mark.usefixtures("occasion")
 def test_a_stolen_session_makes_nothing_that_outlasts_it(
-    ada: Browser, sessions: "sessionmaker[Session]", db_session: Session, note: Note
+    ada: Browser, sessions: Sessions, db_session: Session, note: Note
 ) -> None:
     application = add_application(sessions, add_tenant(sessions).account_id)
     own = add_application(sessions, ada.account_id)
@@ -124,7 +124,7 @@ def test_a_recent_session_is_not_asked(ada: Browser, db_session: Session) -> Non
 
 
 def test_after_confirming_consent_goes_on_with_the_same_question(
-    ada: Browser, sessions: "sessionmaker[Session]", db_session: Session
+    ada: Browser, sessions: Sessions, db_session: Session
 ) -> None:
     application = add_application(sessions, add_tenant(sessions).account_id)
     _age(db_session, 60)

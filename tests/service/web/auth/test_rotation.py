@@ -6,20 +6,19 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 from sqlalchemy import select
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.core.tokens import sign_report
 from service.mail.messages import magic_link_url
 from service.models import Audit
 from service.models.mail.outbox import Mail
 from tests.service.payments.providers import PROVIDERS, Provider
-from tests.service.support.scenes import ADMIN_TOKEN, SECRET_KEY, Tenant, sign_in
+from tests.service.support.scenes import ADMIN_TOKEN, SECRET_KEY, Sessions, Tenant, sign_in
 
 NEW_KEY = "a-new-secret-key-of-32-characters-or-more"
 OLD_KEY = "the-old-secret-key-of-32-characters-or-more"
 
 
-def _link(sessions: "sessionmaker[Session]", tenant: Tenant, key: str) -> str:
+def _link(sessions: Sessions, tenant: Tenant, key: str) -> str:
     with sessions() as session:
         audit = Audit(account_id=tenant.account_id, source="ingest", blob_key="raw/x.jsonl")
         session.add(audit)
@@ -28,7 +27,7 @@ def _link(sessions: "sessionmaker[Session]", tenant: Tenant, key: str) -> str:
 
 
 def test_report_links_outlive_a_rotation_while_the_old_key_is_kept(
-    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]", tenant: Tenant
+    share_app: Callable[..., Flask], sessions: Sessions, tenant: Tenant
 ) -> None:
     link = _link(sessions, tenant, OLD_KEY)
     kept = share_app(secret_key=NEW_KEY, secret_key_fallbacks=f"{'x' * 32} {OLD_KEY}")
@@ -39,14 +38,14 @@ def test_report_links_outlive_a_rotation_while_the_old_key_is_kept(
 
 
 def test_a_key_that_is_not_kept_signs_nothing(
-    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]", tenant: Tenant
+    share_app: Callable[..., Flask], sessions: Sessions, tenant: Tenant
 ) -> None:
     kept = share_app(secret_key=NEW_KEY, secret_key_fallbacks=OLD_KEY)
     assert kept.test_client().get(_link(sessions, tenant, SECRET_KEY)).status_code == 404
 
 
 def test_a_form_that_was_open_is_accepted_while_the_old_key_is_kept(
-    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+    share_app: Callable[..., Flask], sessions: Sessions
 ) -> None:
     headers = sign_in(sessions, "open@example.org", OLD_KEY)
     old = share_app(secret_key=OLD_KEY).test_client(use_cookies=False)
@@ -63,7 +62,7 @@ def test_a_form_that_was_open_is_accepted_while_the_old_key_is_kept(
 
 @pytest.mark.parametrize("mailed_by", ["a process with the new key", "one with both keys swapped"])
 def test_a_sign_in_mail_that_waited_has_a_link_that_works(
-    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]", mailed_by: str
+    share_app: Callable[..., Flask], sessions: Sessions, mailed_by: str
 ) -> None:
     asked = share_app(secret_key=OLD_KEY, secret_key_fallbacks=NEW_KEY).test_client()
     assert asked.post("/auth/magic-link", json={"email": "w@example.org"}).status_code == 200

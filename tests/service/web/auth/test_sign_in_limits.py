@@ -11,12 +11,12 @@ import requests
 from flask import Flask
 from redis import Redis
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import MagicLink, Mail
 from service.models.base import utc_now
 from tests.service.support.live import LiveService
-from tests.service.support.scenes import error_of, sign_in
+from tests.service.support.scenes import Sessions, error_of, sign_in
 from tests.worker.support.promises import Note, always_in_full, sampled
 
 MAGIC_LINK, EARLY_ACCESS = PATHS = ("/auth/magic-link", "/api/v1/early-access")
@@ -81,7 +81,7 @@ def test_a_forged_session_counts_by_address(live: LiveService, path: str) -> Non
 
 @pytest.mark.parametrize("path", PATHS)
 def test_the_limit_comes_before_the_body_is_judged(
-    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]", path: str
+    share_app: Callable[..., Flask], sessions: Sessions, path: str
 ) -> None:
     client = share_app(magic_link_limit_per_minute=5).test_client(use_cookies=False)
     headers = sign_in(sessions, f"{uuid4().hex}@example.org")
@@ -90,9 +90,7 @@ def test_the_limit_comes_before_the_body_is_judged(
     error_of(client.post(path, json={}, headers=headers), 429, "rate_limited")
 
 
-def test_the_limit_is_a_setting(
-    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
-) -> None:
+def test_the_limit_is_a_setting(share_app: Callable[..., Flask], sessions: Sessions) -> None:
     client = share_app(magic_link_limit_per_minute=2).test_client(use_cookies=False)
     headers = sign_in(sessions, f"{uuid4().hex}@example.org")
     for path in PATHS:

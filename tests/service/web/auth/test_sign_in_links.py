@@ -7,12 +7,12 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
 from service.core.tokens import Kind, derive
 from service.models import MagicLink, WebSession
-from tests.service.support.scenes import SECRET_KEY, add_link, sign_in
+from tests.service.support.scenes import SECRET_KEY, Sessions, add_link, sign_in
 from tests.worker.support.promises import Note, always_in_full
 
 MAGIC_LINK, VERIFY = "/auth/magic-link", "/auth/verify"
@@ -98,7 +98,7 @@ def test_only_the_browser_that_asked_is_led_to_the_destination_that_was_asked_fo
 
 
 def test_an_attackers_link_signs_nobody_in_as_the_attacker(
-    app: Flask, db_session: Session, sessions: "sessionmaker[Session]"
+    app: Flask, db_session: Session, sessions: Sessions
 ) -> None:
     """The victim has a browser cookie of their own and is signed in; the link comes from afar."""
     victim = app.test_client()
@@ -126,9 +126,7 @@ def test_nobody_is_signed_in_by_another_sites_form(app: Flask, db_session: Sessi
         assert visitor.get("/settings").status_code == 303
 
 
-def test_a_link_of_the_terminal_signs_in_with_the_button(
-    app: Flask, sessions: "sessionmaker[Session]"
-) -> None:
+def test_a_link_of_the_terminal_signs_in_with_the_button(app: Flask, sessions: Sessions) -> None:
     token, browser = add_link(sessions, EMAIL), app.test_client()
     assert "Sign in as" in _follow(browser, token).get_data(as_text=True)
     assert browser.get("/settings").status_code == 303
@@ -161,7 +159,7 @@ def test_the_cookie_of_a_browser_is_kept_from_scripts_and_other_hosts(
 
 
 def test_signing_in_again_ends_the_browsers_session_of_before(
-    app: Flask, sessions: "sessionmaker[Session]", db_session: Session
+    app: Flask, sessions: Sessions, db_session: Session
 ) -> None:
     client = app.test_client()
     name, _, value = sign_in(sessions, EMAIL)["Cookie"].partition("=")

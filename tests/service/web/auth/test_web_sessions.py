@@ -9,14 +9,14 @@ from flask import Flask, jsonify
 from flask import session as cookie
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, create_engine, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import sessionmaker
 
 from service.models import WebSession
 from service.models.base import utc_now
 from service.web.auth.browsers import SESSION_COOKIE
 from service.web.auth.callers import current_caller, limit_by_caller, require_login
 from service.web.auth.web_sessions import SECRET_FIELD, remember
-from tests.service.support.scenes import error_of, sign_in, signed_cookie
+from tests.service.support.scenes import Sessions, error_of, sign_in, signed_cookie
 
 WHO = "/api/v1/who-asks"
 KEY = "/api/v1/what-limits-count-by"
@@ -31,9 +31,7 @@ def client(make_app: Callable[..., Flask]) -> FlaskClient:
     return app.test_client(use_cookies=False)
 
 
-def test_a_session_opens_what_needs_one(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
-) -> None:
+def test_a_session_opens_what_needs_one(client: FlaskClient, sessions: Sessions) -> None:
     headers = sign_in(sessions, "Ada@example.org")
     assert client.get(WHO, headers=headers).get_json() == {"email": "ada@example.org"}
 
@@ -53,14 +51,14 @@ def test_a_signed_cookie_without_a_row_is_worth_nothing(
 
 
 def test_a_cookie_that_others_signed_is_worth_nothing(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
+    client: FlaskClient, sessions: Sessions
 ) -> None:
     headers = sign_in(sessions, "ada@example.org", secret_key="another key, of 32 or more letters")
     error_of(client.get(WHO, headers=headers), 401, "unauthorized")
 
 
 def test_a_cookie_signed_with_an_earlier_secret_key_is_still_known(
-    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+    make_app: Callable[..., Flask], sessions: Sessions
 ) -> None:
     earlier = "an-earlier-secret-key-of-32-or-more-letters"
     headers = sign_in(sessions, "ada@example.org", secret_key=earlier)
@@ -86,7 +84,7 @@ def test_a_new_sessions_cookie_holds_nothing_of_the_one_before(
 
 
 def test_a_session_ends_after_thirty_days_however_often_it_is_used(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
+    client: FlaskClient, sessions: Sessions
 ) -> None:
     headers, began = sign_in(sessions, "ada@example.org"), utc_now()
     statuses = []
@@ -97,7 +95,7 @@ def test_a_session_ends_after_thirty_days_however_often_it_is_used(
 
 
 def test_a_session_that_has_expired_ends_even_if_its_cookie_is_new(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
+    client: FlaskClient, sessions: Sessions
 ) -> None:
     headers = sign_in(sessions, "ada@example.org")
     with sessions() as session:
@@ -106,9 +104,7 @@ def test_a_session_that_has_expired_ends_even_if_its_cookie_is_new(
     assert client.get(WHO, headers=headers).status_code == 401
 
 
-def test_a_session_ends_after_fourteen_idle_days(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
-) -> None:
+def test_a_session_ends_after_fourteen_idle_days(client: FlaskClient, sessions: Sessions) -> None:
     began = utc_now()
     used, unused = sign_in(sessions, "ada@example.org"), sign_in(sessions, "ada@example.org")
     with time_machine.travel(began + timedelta(days=13), tick=False):
@@ -118,9 +114,7 @@ def test_a_session_ends_after_fourteen_idle_days(
         assert client.get(WHO, headers=unused).status_code == 401
 
 
-def test_a_different_email_header_is_rejected(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
-) -> None:
+def test_a_different_email_header_is_rejected(client: FlaskClient, sessions: Sessions) -> None:
     headers = sign_in(sessions, "ada@example.org")
     for claimed in ("ada@example.org", " ADA@example.org "):
         assert client.get(WHO, headers={**headers, "x-user-email": claimed}).status_code == 200
@@ -131,7 +125,7 @@ def test_a_different_email_header_is_rejected(
 
 
 def test_limits_count_by_person_and_else_by_address(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
+    client: FlaskClient, sessions: Sessions
 ) -> None:
     one, same = sign_in(sessions, "ada@example.org"), sign_in(sessions, "ada@example.org")
     other = sign_in(sessions, "eve@example.org")
@@ -142,7 +136,7 @@ def test_limits_count_by_person_and_else_by_address(
 
 
 def test_without_a_database_limits_count_by_address_and_nobody_is_signed_out(
-    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+    make_app: Callable[..., Flask], sessions: Sessions
 ) -> None:
     headers = sign_in(sessions, "ada@example.org")
     app = make_app()

@@ -24,12 +24,12 @@ from service.reports import csv_table, workbook
 from service.web.http import tables
 from service.web.http.finding_tables import FindingTable
 from service.web.http.spend_tables import SpendTable
-from tests.service.support.scenes import add_tenant
+from tests.service.support.scenes import Sessions, add_tenant
 from tests.service.support.spend import FIRST, add_spend, spend_line
 from tests.worker.support.promises import sampled
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session, sessionmaker
+    pass
 
 DAYS = 3
 
@@ -41,7 +41,7 @@ def wanted() -> Selection:
 
 
 @pytest.fixture
-def account_id(own_sessions: "sessionmaker[Session]") -> str:
+def account_id(own_sessions: Sessions) -> str:
     account_id = add_tenant(own_sessions).account_id
     lines = [
         spend_line(FIRST + timedelta(days=day), "0.123456789", route=f"=route {route} \u00e9")
@@ -102,7 +102,7 @@ def test_another_process_writes_the_same_table(
 
 @pytest.mark.usefixtures("app")
 def test_a_focus_table_is_as_large_as_all_of_its_lines(
-    account_id: str, wanted: Selection, own_sessions: "sessionmaker[Session]"
+    account_id: str, wanted: Selection, own_sessions: Sessions
 ) -> None:
     searched = replace(wanted, search="no route has this name")
     with own_sessions() as session:
@@ -167,7 +167,7 @@ def test_what_another_process_rejects_or_cannot_write_is_an_error(
 
 
 @pytest.fixture
-def other_id(own_sessions: "sessionmaker[Session]") -> str:
+def other_id(own_sessions: Sessions) -> str:
     return add_tenant(own_sessions).account_id
 
 
@@ -207,10 +207,7 @@ def test_an_account_that_exports_again_and_again_takes_no_turn_of_others(
 
 @pytest.mark.usefixtures("app")
 def test_an_account_has_one_large_export_of_all_web_processes(
-    account_id: str,
-    wanted: Selection,
-    own_sessions: "sessionmaker[Session]",
-    monkeypatch: pytest.MonkeyPatch,
+    account_id: str, wanted: Selection, own_sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = SpendTable(account_id=account_id, wanted=wanted)
     monkeypatch.setattr(tables, "LARGE_LINES", -1)

@@ -12,14 +12,13 @@ from typing import Any, Final
 import pytest
 from flask import Flask
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.app import create_app
 from service.config import Config
 from tests.service.payments.providers import SETTINGS as PROVIDERS
 from tests.service.support.access_table import SESSION, TABLE
 from tests.service.support.access_world import ask, make_world
-from tests.service.support.scenes import ADMIN_TOKEN
+from tests.service.support.scenes import ADMIN_TOKEN, Sessions
 from tests.worker.support.promises import Note
 
 STATEMENTS: Final = (1, 2, 3)
@@ -66,7 +65,7 @@ def engine(app: Flask) -> Iterator[Engine]:
     [pytest.param(16, id="every_16th_route"), pytest.param(1, marks=pytest.mark.stress, id="all")],
 )
 def test_a_route_whose_session_ends_is_unavailable_and_never_broken(
-    app: Flask, engine: Engine, own_sessions: "sessionmaker[Session]", every: int, note: Note
+    app: Flask, engine: Engine, own_sessions: Sessions, every: int, note: Note
 ) -> None:
     world, wrong = make_world(own_sessions), []
     ends = Ends(engine)

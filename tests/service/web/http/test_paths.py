@@ -5,11 +5,10 @@ from collections.abc import Callable
 from typing import Final
 
 from flask import Flask
-from sqlalchemy.orm import Session, sessionmaker
 
 from tests.service.support.access_table import TABLE
 from tests.service.support.access_world import ask, make_world
-from tests.service.support.scenes import ADMIN_TOKEN
+from tests.service.support.scenes import ADMIN_TOKEN, Sessions
 from tests.service.web.auth.test_access_matrix import MISSING
 from tests.worker.support.promises import Note, at_both_scales, in_turn
 
@@ -26,7 +25,7 @@ def test_the_routes_with_values_are_those_of_the_application(app: Flask) -> None
 
 @at_both_scales
 def test_no_value_of_a_path_is_a_server_error(
-    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]", note: Note, share: float
+    share_app: Callable[..., Flask], sessions: Sessions, note: Note, share: float
 ) -> None:
     """Each value of each route, without a credential and with one that the route takes."""
     app, asked, wrong = share_app(admin_token=ADMIN_TOKEN), 0, list[str]()

@@ -7,7 +7,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
 from service.models import Audit, FailedWork, Subscription
@@ -19,6 +19,7 @@ from tests.service.support.oauth_flow import browser_of
 from tests.service.support.scenes import (
     AUDITS,
     INGEST,
+    Sessions,
     Tenant,
     add_account,
     add_tenant,
@@ -27,7 +28,6 @@ from tests.service.support.scenes import (
 )
 from tests.service.support.uploads import MULTIPART, add_person, log_file, one_file
 
-Sessions = sessionmaker[Session]
 Share = Callable[..., Flask]
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import delete, func, select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
 from service.models import Audit
 from tests.cases import each_case
-from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, error_of
+from tests.service.support.scenes import INGEST, Sessions, Tenant, add_tenant, batch, error_of
 
 
 def _post(client: FlaskClient, tenant: Tenant, key: str, count: int = 1) -> TestResponse:
@@ -49,7 +49,7 @@ def test_the_key_alone_decides_a_replay_regardless_of_the_body(
 
 
 def test_two_tenants_with_one_key_have_an_audit_each(
-    client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]"
+    client: FlaskClient, tenant: Tenant, sessions: Sessions
 ) -> None:
     other = add_tenant(sessions)
     mine, theirs = _post(client, tenant, "same"), _post(client, other, "same")

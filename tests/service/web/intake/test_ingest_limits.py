@@ -9,10 +9,9 @@ import pytest
 import time_machine
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
-from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, error_of
+from tests.service.support.scenes import INGEST, Sessions, Tenant, add_tenant, batch, error_of
 
 MakeApp = Callable[..., Flask]
 
@@ -33,7 +32,7 @@ def _post(
 
 
 def test_a_key_is_limited_exactly_and_gets_the_time_to_wait(
-    share_app: MakeApp, tenant: Tenant, sessions: "sessionmaker[Session]"
+    share_app: MakeApp, tenant: Tenant, sessions: Sessions
 ) -> None:
     client = share_app(ingest_key_limit_per_minute=10).test_client()
     statuses = [_post(client, tenant, _address()).status_code for _ in range(30)]
@@ -45,9 +44,7 @@ def test_a_key_is_limited_exactly_and_gets_the_time_to_wait(
     assert _post(client, add_tenant(sessions), _address()).status_code == 201
 
 
-def test_an_address_is_limited_over_all_its_keys(
-    share_app: MakeApp, sessions: "sessionmaker[Session]"
-) -> None:
+def test_an_address_is_limited_over_all_its_keys(share_app: MakeApp, sessions: Sessions) -> None:
     client, address = share_app(ingest_ip_limit_per_minute=10).test_client(), _address()
     tenants = [add_tenant(sessions) for _ in range(3)]
     statuses = [_post(client, tenants[i % 3], address).status_code for i in range(30)]

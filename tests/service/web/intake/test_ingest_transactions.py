@@ -10,22 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.orm import Session, sessionmaker
 
 from detectors.formats import decode_batch, encode_records
 from service.app import create_app
 from service.config import Config
 from service.models import Audit
 from tests.databases import as_owner
-from tests.service.support.scenes import INGEST, add_tenant, batch, error_of
+from tests.service.support.scenes import INGEST, Sessions, add_tenant, batch, error_of
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
-def test_a_slow_sender_holds_no_connection(
-    own_database: Config, own_sessions: "sessionmaker[Session]"
-) -> None:
+def test_a_slow_sender_holds_no_connection(own_database: Config, own_sessions: Sessions) -> None:
     tenant = add_tenant(own_sessions)
     app = create_app(replace(own_database, database_pool_size=1))
     pool = app.extensions["session_factory"].kw["bind"].pool
@@ -46,7 +43,7 @@ def test_a_slow_sender_holds_no_connection(
 
 
 def test_no_connection_is_held_while_records_are_decoded_and_stored(
-    own_database: Config, own_sessions: "sessionmaker[Session]", monkeypatch: pytest.MonkeyPatch
+    own_database: Config, own_sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenant, app, held = add_tenant(own_sessions), create_app(own_database), list[int]()
     pool = app.extensions["session_factory"].kw["bind"].pool
@@ -66,7 +63,7 @@ def test_no_connection_is_held_while_records_are_decoded_and_stored(
 
 
 def test_an_audit_is_enqueued_once_and_after_its_commit(
-    own_database: Config, own_sessions: "sessionmaker[Session]", monkeypatch: pytest.MonkeyPatch
+    own_database: Config, own_sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenant, app, committed = add_tenant(own_sessions), create_app(own_database), list[str]()
 
@@ -80,7 +77,7 @@ def test_an_audit_is_enqueued_once_and_after_its_commit(
 
 
 def test_a_transaction_that_breaks_leaves_no_blob(
-    own_database: Config, own_sessions: "sessionmaker[Session]", blobs: Path
+    own_database: Config, own_sessions: Sessions, blobs: Path
 ) -> None:
     tenant = add_tenant(own_sessions)
     app = create_app(own_database)
@@ -104,7 +101,7 @@ def test_a_transaction_that_breaks_leaves_no_blob(
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_a_commit_whose_answer_is_lost_keeps_the_blob_only_if_it_happened(
     own_database: Config,
-    own_sessions: "sessionmaker[Session]",
+    own_sessions: Sessions,
     blobs: Path,
     monkeypatch: pytest.MonkeyPatch,
     is_committed: bool,

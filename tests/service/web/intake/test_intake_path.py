@@ -12,11 +12,10 @@ from typing import Any, Final
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Credit
 from tests.service.support.oauth_flow import browser_of
-from tests.service.support.scenes import AUDITS, INGEST, Tenant, batch
+from tests.service.support.scenes import AUDITS, INGEST, Sessions, Tenant, batch
 from tests.service.support.uploads import MULTIPART, log_file, one_file
 
 ROOT: Final = Path(__file__).parents[4]
@@ -102,7 +101,7 @@ def _send(client: FlaskClient, kind: str, tenant: Tenant) -> Any:
 
 @pytest.mark.parametrize("kind", VIEWS)
 def test_an_audit_is_queued_in_nine_hops_without_turning_back(
-    kind: str, share_app: Callable[..., Flask], sessions: "sessionmaker[Session]", tenant: Tenant
+    kind: str, share_app: Callable[..., Flask], sessions: Sessions, tenant: Tenant
 ) -> None:
     client = share_app().test_client()
     browser_of(sessions, client, tenant.account_id)

@@ -6,11 +6,10 @@ from typing import Final
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from tests.adversarial.files import FILES
-from tests.service.support.scenes import AUDITS, error_of
+from tests.service.support.scenes import AUDITS, Sessions, error_of
 from tests.service.support.uploads import (
     MULTIPART,
     Person,
@@ -22,7 +21,6 @@ from tests.service.support.uploads import (
 )
 
 MakeApp = Callable[..., Flask]
-Sessions = sessionmaker[Session]
 SLOW: Final = ("lines of letters", "gzip members without content", "elements of numbers")
 LIMITS: Final = {"upload_limit_per_minute": 100_000}
 

@@ -11,11 +11,10 @@ from uuid import uuid4
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from tests.service.support.live import LiveService, start_live_service, stop_live_service
-from tests.service.support.scenes import AUDITS
+from tests.service.support.scenes import AUDITS, Sessions
 from tests.service.support.uploads import (
     MULTIPART,
     Person,
@@ -111,7 +110,7 @@ def test_signed_out_visitors_are_limited_by_address_and_forged_addresses_do_not_
 
 
 def test_each_person_has_a_limit_of_their_own_even_at_one_address(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
+    client: FlaskClient, sessions: Sessions
 ) -> None:
     address = _address()
     for person in (add_person(sessions, 11), add_person(sessions, 11)):
@@ -119,9 +118,7 @@ def test_each_person_has_a_limit_of_their_own_even_at_one_address(
         assert statuses == [201] * 10 + [429]
 
 
-def test_a_rejected_upload_counts_as_well(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
-) -> None:
+def test_a_rejected_upload_counts_as_well(client: FlaskClient, sessions: Sessions) -> None:
     person = add_person(sessions)
     statuses = [_upload(client, person, _address()).status_code for _ in range(11)]
     assert statuses == [402] * 10 + [429]
@@ -134,7 +131,7 @@ def test_the_limit_comes_before_the_session(client: FlaskClient) -> None:
 
 @always_in_full
 def test_the_limit_holds_without_redis_and_nothing_breaks(
-    without_redis: FlaskClient, sessions: "sessionmaker[Session]", note: Note, occasion: str
+    without_redis: FlaskClient, sessions: Sessions, note: Note, occasion: str
 ) -> None:
     person = add_person(sessions, 30)
     statuses = [_upload(without_redis, person, _address()).status_code for _ in range(30)]
@@ -143,7 +140,7 @@ def test_the_limit_holds_without_redis_and_nothing_breaks(
 
 
 def test_the_402_has_a_link_for_each_provider_that_is_configured(
-    share_app: MakeApp, sessions: "sessionmaker[Session]"
+    share_app: MakeApp, sessions: Sessions
 ) -> None:
     links = {
         "stripe_credit_link": "https://buy.stripe.com/x",

@@ -7,14 +7,12 @@ from uuid import uuid4
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Audit
 from service.models.audits.queue_order import count_ahead
 from service.models.identity.accounts import find_account
-from tests.service.support.scenes import AUDITS, add_account, sign_in
+from tests.service.support.scenes import AUDITS, Sessions, add_account, sign_in
 
-Sessions = sessionmaker[Session]
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 

@@ -9,13 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from flask import Flask
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.errors import RateLimitedError
 from service.web.intake import upload_turns as turns
 from service.web.intake.upload_turns import UploadTurns, upload_turns
 from tests.service.support.live import LiveService
-from tests.service.support.scenes import AUDITS, error_of
+from tests.service.support.scenes import AUDITS, Sessions, error_of
 from tests.service.support.uploads import (
     MULTIPART,
     add_person,
@@ -72,7 +71,7 @@ def test_a_turn_is_taken_across_processes_and_ends_with_its_process() -> None:
 
 
 def test_a_file_whose_turn_does_not_come_keeps_its_credit(
-    share_app: MakeApp, sessions: "sessionmaker[Session]", monkeypatch: pytest.MonkeyPatch
+    share_app: MakeApp, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, person = share_app().test_client(use_cookies=False), add_person(sessions, 1)
     body = one_file(log_file())

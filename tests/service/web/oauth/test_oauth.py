@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 import time_machine
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import OAuthCode
 from service.models.access.oauth import TOKEN_SECONDS
@@ -26,14 +26,11 @@ from tests.service.support.oauth_flow import (
     get_code,
     get_token,
 )
-from tests.service.support.scenes import AUDITS, Tenant, add_tenant, bearer
+from tests.service.support.scenes import AUDITS, Sessions, Tenant, add_tenant, bearer
 
 
 def test_the_consent_screen_names_the_application_the_account_and_the_scopes(
-    browser: FlaskClient,
-    application: Application,
-    tenant: Tenant,
-    sessions: "sessionmaker[Session]",
+    browser: FlaskClient, application: Application, tenant: Tenant, sessions: Sessions
 ) -> None:
     page = browser.get(
         AUTHORIZE, query_string=application.asks(scope="read:audits"), base_url="https://localhost"
@@ -183,7 +180,7 @@ def test_redeeming_a_code_again_ends_what_it_gave_out(
 
 
 def test_a_code_is_worth_nothing_to_another_application(
-    browser: FlaskClient, application: Application, sessions: "sessionmaker[Session]"
+    browser: FlaskClient, application: Application, sessions: Sessions
 ) -> None:
     other = add_application(sessions, add_tenant(sessions).account_id)
     code = get_code(browser, application)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.core.tokens import Kind, mint
 from service.models import OAuthToken
@@ -18,7 +18,7 @@ from tests.service.support.oauth_flow import (
     challenge_of,
     get_code,
 )
-from tests.service.support.scenes import AUDITS, add_tenant, bearer
+from tests.service.support.scenes import AUDITS, Sessions, add_tenant, bearer
 from tests.worker.support.promises import Note, always_in_full
 
 
@@ -142,7 +142,7 @@ def _basic(client_id: str, secret: str) -> dict[str, str]:
 
 
 def test_another_applications_secret_redeems_and_ends_nothing(
-    browser: FlaskClient, application: Application, sessions: "sessionmaker[Session]"
+    browser: FlaskClient, application: Application, sessions: Sessions
 ) -> None:
     other = add_application(sessions, add_tenant(sessions).account_id)
     code = get_code(browser, application)

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import OAuthCode
 from tests.cases import data_of, each_case
@@ -16,7 +16,7 @@ from tests.service.support.oauth_flow import (
     answer_of,
     consent,
 )
-from tests.service.support.scenes import add_tenant
+from tests.service.support.scenes import Sessions, add_tenant
 from tests.worker.support.promises import Note, always_in_full, at_a_third, in_turn
 
 REGISTERED = ("https://app.example.org/back", "http://127.0.0.1:8765/back", "http://[::1]:8765/b")
@@ -25,7 +25,7 @@ VARIANTS = tuple(data_of(__file__)["variants"])
 
 
 @pytest.fixture
-def application(sessions: "sessionmaker[Session]") -> Application:
+def application(sessions: Sessions) -> Application:
     return add_application(sessions, add_tenant(sessions).account_id, *REGISTERED)
 
 

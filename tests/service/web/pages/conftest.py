@@ -3,8 +3,8 @@
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 
+from tests.service.support.scenes import Sessions
 from tests.service.support.uploads import Person, add_person
 
 
@@ -14,6 +14,6 @@ def client(app: Flask) -> FlaskClient:
 
 
 @pytest.fixture
-def person(sessions: "sessionmaker[Session]") -> Person:
+def person(sessions: Sessions) -> Person:
     """Somebody who is signed in and has two credits."""
     return add_person(sessions, credits=2)

@@ -4,12 +4,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy.orm import Session, sessionmaker
-
 from detectors.contract import Report
 from service.models import Audit, FindingRow, ReportRow
-
-Sessions = sessionmaker[Session]
+from tests.service.support.scenes import Sessions
 
 
 def add_run(

@@ -4,11 +4,10 @@ import io
 import json
 
 from flask import Flask
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.core.telemetry.counters import REGISTRY
 from tests.service.support.browser import Browser, words_of
-from tests.service.support.scenes import AUDITS, add_link, bearer
+from tests.service.support.scenes import AUDITS, Sessions, add_link, bearer
 
 ACTIVITY = "/settings/activity"
 
@@ -42,7 +41,7 @@ def test_minting_and_revoking_are_events_in_the_page_the_log_and_the_counters(
 
 
 def test_refusals_are_events(
-    app: Flask, ada: Browser, sessions: "sessionmaker[Session]", log: io.StringIO
+    app: Flask, ada: Browser, sessions: Sessions, log: io.StringIO
 ) -> None:
     token = add_link(sessions, ada.email)
     for status in (200, 422):

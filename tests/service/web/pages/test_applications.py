@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 import time_machine
 from flask import Flask
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import OAuthApplication, OAuthCode
 from service.models.access.oauth import MAX_APPLICATIONS, TOKEN_SECONDS
@@ -20,7 +20,7 @@ from tests.service.support.oauth_flow import (
     get_code,
     get_token,
 )
-from tests.service.support.scenes import AUDITS, Tenant, add_tenant, bearer
+from tests.service.support.scenes import AUDITS, Sessions, Tenant, add_tenant, bearer
 
 PAGE, ALLOWED = "/developer/applications", "/settings/applications"
 BASE = "https://localhost"
@@ -29,7 +29,7 @@ BASE = "https://localhost"
 class Browser:
     """A signed-in person's browser that sends each form with its token."""
 
-    def __init__(self, app: Flask, sessions: "sessionmaker[Session]", account_id: str) -> None:
+    def __init__(self, app: Flask, sessions: Sessions, account_id: str) -> None:
         self.client = app.test_client()
         browser_of(sessions, self.client, account_id)
 
@@ -46,7 +46,7 @@ class Browser:
 
 
 @pytest.fixture
-def developer(app: Flask, sessions: "sessionmaker[Session]", tenant: Tenant) -> Browser:
+def developer(app: Flask, sessions: Sessions, tenant: Tenant) -> Browser:
     return Browser(app, sessions, tenant.account_id)
 
 
@@ -129,7 +129,7 @@ def test_https_and_the_loopback_are_redirect_uris(uri: str) -> None:
 
 
 def test_an_account_has_so_many_applications_and_no_more(
-    developer: Browser, tenant: Tenant, sessions: "sessionmaker[Session]"
+    developer: Browser, tenant: Tenant, sessions: Sessions
 ) -> None:
     for _ in range(MAX_APPLICATIONS):
         add_application(sessions, tenant.account_id)
@@ -138,7 +138,7 @@ def test_an_account_has_so_many_applications_and_no_more(
 
 
 def test_other_accounts_applications_are_neither_listed_nor_counted(
-    developer: Browser, sessions: "sessionmaker[Session]"
+    developer: Browser, sessions: Sessions
 ) -> None:
     other = add_tenant(sessions).account_id
     theirs = [add_application(sessions, other, name="Theirs") for _ in range(MAX_APPLICATIONS)]
@@ -161,7 +161,7 @@ def test_name_and_addresses_change(developer: Browser, db_session: Session) -> N
 
 
 def test_a_replaced_secret_is_worth_nothing_and_tokens_go_on(
-    app: Flask, developer: Browser, tenant: Tenant, sessions: "sessionmaker[Session]"
+    app: Flask, developer: Browser, tenant: Tenant, sessions: Sessions
 ) -> None:
     application = add_application(sessions, tenant.account_id)
     token = get_token(developer.client, application)
@@ -178,7 +178,7 @@ def test_a_replaced_secret_is_worth_nothing_and_tokens_go_on(
 
 
 def test_a_revoked_application_is_gone_with_its_tokens(
-    developer: Browser, tenant: Tenant, sessions: "sessionmaker[Session]", db_session: Session
+    developer: Browser, tenant: Tenant, sessions: Sessions, db_session: Session
 ) -> None:
     application = add_application(sessions, tenant.account_id)
     token = get_token(developer.client, application)
@@ -190,7 +190,7 @@ def test_a_revoked_application_is_gone_with_its_tokens(
 
 
 def test_a_person_sees_what_is_allowed_and_withdraws_it(
-    app: Flask, tenant: Tenant, sessions: "sessionmaker[Session]"
+    app: Flask, tenant: Tenant, sessions: Sessions
 ) -> None:
     person, other = (
         Browser(app, sessions, one.account_id) for one in (tenant, add_tenant(sessions))
@@ -218,7 +218,7 @@ def test_a_person_sees_what_is_allowed_and_withdraws_it(
 
 
 def test_what_has_run_out_is_no_longer_among_what_is_allowed(
-    app: Flask, tenant: Tenant, sessions: "sessionmaker[Session]"
+    app: Flask, tenant: Tenant, sessions: Sessions
 ) -> None:
     with time_machine.travel(datetime.now(UTC), tick=False) as clock:
         application = add_application(sessions, add_tenant(sessions).account_id)
@@ -237,9 +237,7 @@ def test_what_has_run_out_is_no_longer_among_what_is_allowed(
         assert ("Spend Watcher" in page, "No authorized applications" in page) == (False, True)
 
 
-def test_a_hostile_name_is_shown_as_text(
-    app: Flask, tenant: Tenant, sessions: "sessionmaker[Session]"
-) -> None:
+def test_a_hostile_name_is_shown_as_text(app: Flask, tenant: Tenant, sessions: Sessions) -> None:
     client = app.test_client()
     browser_of(sessions, client, tenant.account_id)
     application: Application = add_application(

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
 from detectors import Thresholds
@@ -12,12 +12,12 @@ from detectors.contract import ASSUMPTIONS, Report, read_assumptions
 from service.models import AuditSettings
 from tests.cases import each_case
 from tests.service.support.documents import make_report
+from tests.service.support.scenes import Sessions
 from tests.service.support.uploads import Person
 from tests.service.web.pages.forms import load_form
 from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
 
-Sessions = sessionmaker[Session]
 PATH = "/settings/assumptions"
 
 
@@ -75,12 +75,7 @@ def test_assumptions_are_shown_saved_and_reset(
     ],
 )
 def test_a_value_outside_its_limits_is_named_beside_its_field_and_nothing_is_saved(
-    client: FlaskClient,
-    person: Person,
-    db_session: Session,
-    name: str,
-    typed: str,
-    problem: str,
+    client: FlaskClient, person: Person, db_session: Session, name: str, typed: str, problem: str
 ) -> None:
     answer = save(client, person, **{"d4_gap_seconds": "60", name: typed})
     assert answer.status_code == 422

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 import detectors
@@ -21,13 +20,11 @@ from service.models.base import utc_now
 from tests.cases import each_case
 from tests.lazily import pypdf
 from tests.service.support.documents import make_report
-from tests.service.support.scenes import SECRET_KEY, record
+from tests.service.support.scenes import SECRET_KEY, Sessions, record
 from tests.service.support.uploads import Person, add_person
 from tests.service.web.pages.forms import load_form
 from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
-
-Sessions = sessionmaker[Session]
 
 REQUEST_ID = {"X-Request-Id": "5a" * 16}
 

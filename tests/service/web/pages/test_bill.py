@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import (
     AuditSettings,
@@ -33,14 +33,14 @@ from service.operations.watching.budgets import list_states
 from tests.cases import each_case
 from tests.service.support.bills import EVIL, MONTH, plant, unsent_on
 from tests.service.support.browser import Browser, words_of
-from tests.service.support.scenes import Tenant, add_tenant, error_of
+from tests.service.support.scenes import Sessions, Tenant, add_tenant, error_of
 from tests.service.support.spend import add_spend, spend_line
 
 API = "/api/v1/reconciliation"
 
 
 @pytest.fixture
-def tenant(sessions: "sessionmaker[Session]", db_session: Session) -> Tenant:
+def tenant(sessions: Sessions, db_session: Session) -> Tenant:
     tenant = add_tenant(sessions)
     plant(db_session, tenant.account_id)
     return tenant

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import AdminAction, Credit, Payment, Subscription
 from service.models.base import utc_now
 from tests.service.support.browser import Browser, words_of
+from tests.service.support.scenes import Sessions
 
 SOLD: dict[str, Any] = {
     "stripe_webhook_secret": "whsec_x",
@@ -25,7 +26,7 @@ SOLD: dict[str, Any] = {
 
 
 @pytest.fixture
-def browser(share_app: Callable[..., Flask], sessions: "sessionmaker[Session]") -> Browser:
+def browser(share_app: Callable[..., Flask], sessions: Sessions) -> Browser:
     return Browser(share_app(**SOLD), sessions, "ada@example.org")
 
 
@@ -52,9 +53,7 @@ def test_a_newcomer_reads_where_to_buy(browser: Browser) -> None:
     assert "$49" in page
 
 
-def test_where_nothing_is_sold_online_plain_words_say_so(
-    app: Flask, sessions: "sessionmaker[Session]"
-) -> None:
+def test_where_nothing_is_sold_online_plain_words_say_so(app: Flask, sessions: Sessions) -> None:
     words = words_of(Browser(app, sessions, "ada@example.org").get("/billing"))
     assert words.count("Not sold here. Ask the operator.") == 3
 
@@ -99,7 +98,7 @@ def test_a_subscription_says_how_it_is(
 
 
 def test_the_owner_of_a_self_hosted_installation_grants_credits(
-    share_app: Callable[..., Flask], sessions: "sessionmaker[Session]", db_session: Session
+    share_app: Callable[..., Flask], sessions: Sessions, db_session: Session
 ) -> None:
     owner = Browser(share_app(owner_email="Owner@localhost"), sessions, "owner@localhost")
     assert "credits are free" in words_of(owner.get("/billing"))
@@ -118,10 +117,7 @@ def test_the_owner_of_a_self_hosted_installation_grants_credits(
 
 @pytest.mark.parametrize("owner_email", ["", "owner@localhost"])
 def test_nobody_else_can_grant_credits(
-    share_app: Callable[..., Flask],
-    sessions: "sessionmaker[Session]",
-    db_session: Session,
-    owner_email: str,
+    share_app: Callable[..., Flask], sessions: Sessions, db_session: Session, owner_email: str
 ) -> None:
     guest = Browser(share_app(owner_email=owner_email), sessions, "ada@example.org")
     assert "/billing/grant" not in guest.get("/billing") + guest.get("/upload")

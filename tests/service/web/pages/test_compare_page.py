@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 from sqlalchemy import insert, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 import detectors
 from detectors.contract import SpendByRoute
@@ -17,7 +17,7 @@ from tests.cases import each_case
 from tests.service.support.browser import Browser
 from tests.service.support.documents import make_finding, make_report
 from tests.service.support.findings import add_account_finding
-from tests.service.support.scenes import record
+from tests.service.support.scenes import Sessions, record
 from tests.service.support.spend import FIRST, add_month, add_spend, spend_line, today
 from tests.service.web.pages.scenes import add_run
 
@@ -163,9 +163,7 @@ def test_an_audit_is_compared_with_the_one_before_it(ada: Browser, db_session: S
     assert before not in page
 
 
-def test_two_batches_are_compared_by_their_own_dollars(
-    ada: Browser, sessions: sessionmaker[Session]
-) -> None:
+def test_two_batches_are_compared_by_their_own_dollars(ada: Browser, sessions: Sessions) -> None:
     before, after = (
         detectors.audit(
             record(

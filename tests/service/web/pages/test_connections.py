@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import String, select, text, type_coerce
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.connections.openai.stub import World, make_stub
 from service.connections.stub import Stub, running
@@ -25,6 +25,7 @@ from service.models.connections.unsent import replace_unsent
 from tests.cases import each_case
 from tests.service.support.bills import unsent_on
 from tests.service.support.browser import Browser, words_of
+from tests.service.support.scenes import Sessions
 
 PAGE, ADD = "/settings/connections", "/settings/connections/add"
 KEY = "sk-admin-canary-51966"
@@ -242,7 +243,7 @@ def test_names_can_be_dropped(ada: Browser, db_session: Session) -> None:
 
 
 def test_an_operator_can_turn_connections_off(
-    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]", stub: Stub
+    make_app: Callable[..., Flask], sessions: Sessions, stub: Stub
 ) -> None:
     app = make_app(connections="off", connection_urls=f"openai={stub.url}/v1")
     browser = Browser(app, sessions, f"{new_id()}@example.org")

@@ -4,17 +4,14 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.models import Account, Subscription
 from tests.cases import each_case
-from tests.service.support.scenes import INGEST, Tenant, batch, sign_in
+from tests.service.support.scenes import INGEST, Sessions, Tenant, batch, sign_in
 from tests.service.support.uploads import Person
 from tests.service.web.pages.scenes import add_finding, add_run, add_spending_run
 from tests.service.web.pages.words import words
-
-Sessions = sessionmaker[Session]
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import time_machine
 from sqlalchemy import insert, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from detectors.wording.figures import short_day
 from service.models import Account, Audit, CallFile, FindingSaving
@@ -18,6 +18,7 @@ from service.models.watching.budgets import save_budget
 from service.models.watching.watches import UnusualDay
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.findings import add_account_finding
+from tests.service.support.scenes import Sessions
 from tests.service.support.spend import add_month, add_spend, spend_line
 from tests.service.web.pages.scenes import add_finding, add_run
 
@@ -188,7 +189,7 @@ def test_findings_can_be_changed_from_the_dashboard_which_keeps_its_state(
 
 
 def test_before_the_first_audit_of_the_account_its_imports_have_findings(
-    ada: Browser, db_session: Session, sessions: sessionmaker[Session]
+    ada: Browser, db_session: Session, sessions: Sessions
 ) -> None:
     add_spend(db_session, ada.account_id, spend_line(TODAY))
     audit_id = add_run(sessions, ada.account_id)

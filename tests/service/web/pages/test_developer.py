@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from flask import Flask
 from sqlalchemy import select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.core.tokens import Kind, find_hash
 from service.models import IngestKey, ReadToken, Subscription
@@ -16,14 +16,14 @@ from service.models.access.credentials import MAX_READ_TOKENS
 from service.models.base import utc_now
 from tests.cases import each_case
 from tests.service.support.browser import Browser, codes_of, words_of
-from tests.service.support.scenes import AUDITS, INGEST, batch, bearer
+from tests.service.support.scenes import AUDITS, INGEST, Sessions, batch, bearer
 
 HOME, KEYS, TOKENS = "/developer", "/developer/ingest-keys", "/developer/read-tokens"
 MakeBrowser = Callable[..., Browser]
 
 
 @pytest.fixture
-def make_browser(app: Flask, sessions: "sessionmaker[Session]") -> MakeBrowser:
+def make_browser(app: Flask, sessions: Sessions) -> MakeBrowser:
     def make(email: str = "ada@example.org", plan: str | None = "pro") -> Browser:
         browser = Browser(app, sessions, email)
         if plan is not None:
@@ -73,9 +73,7 @@ def test_a_key_is_minted_shown_once_used_and_revoked(
     assert row.prefix not in browser.get(HOME)
 
 
-def test_the_plan_limits_the_keys_and_the_page_says_what_is_left(
-    make_browser: MakeBrowser,
-) -> None:
+def test_the_plan_limits_the_keys_and_the_page_says_what_is_left(make_browser: MakeBrowser) -> None:
     browser = make_browser()
     for used in range(5):
         assert f"{used} of 5 keys in your Pro plan" in words_of(browser.get(HOME))

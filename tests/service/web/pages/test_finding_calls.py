@@ -3,18 +3,17 @@
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.models import Audit, FindingRow
 from service.models.audits.blob_keys import calls_key
 from service.models.base import utc_now
 from tests.service.support.documents import make_report
+from tests.service.support.scenes import Sessions
 from tests.service.support.uploads import Person
 from tests.service.web.pages.scenes import add_finding, add_run
 from tests.service.web.pages.words import words
 
-Sessions = sessionmaker[Session]
 TABLE = b"\xef\xbb\xbfrequest_id,saving_usd\r\n'=1+1,0.5\r\n"
 
 

@@ -4,15 +4,13 @@ import re
 from html import unescape
 
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import Account
 from service.models.base import utc_now
 from tests.service.support.browser import words_of
-from tests.service.support.scenes import INGEST, Tenant, sign_in
+from tests.service.support.scenes import INGEST, Sessions, Tenant, sign_in
 from tests.service.support.spend import add_spend, spend_line
-
-Sessions = sessionmaker[Session]
 
 
 def test_a_key_is_made_in_place_and_its_command_works(

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import Account, CallFile, CallImport, DeletedCalls
 from service.models.base import new_id
 from service.models.calls import future_calls
 from service.models.calls.account_days import AccountDays
 from tests.service.support.browser import Browser, words_of
-from tests.service.support.scenes import Tenant, add_browser, error_of
+from tests.service.support.scenes import Sessions, Tenant, add_browser, error_of
 from tests.service.support.spend import add_spend, spend_line, today
 
 PAGE, API = "/imports/future", "/api/v1/future-calls"
@@ -133,10 +133,7 @@ def test_a_long_list_is_cut(
 
 
 def test_the_api_lists_them_with_a_token_and_deletes_them_with_a_session(
-    client: FlaskClient,
-    tenant: Tenant,
-    sessions: "sessionmaker[Session]",
-    db_session: Session,
+    client: FlaskClient, tenant: Tenant, sessions: Sessions, db_session: Session
 ) -> None:
     own = add_calls(db_session, tenant.account_id, NEAR, FAR)
     line = {"route": "chat", "provider": "openai", "model": "gpt-5.5", "calls": 10, "cost_usd": 1.5}

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.models import Account, Audit, IngestKey, SpanBatch
@@ -17,13 +16,11 @@ from service.models.imports import by_day
 from service.models.imports.by_day import DAYS_SHOWN
 from service.web.pages.imports import page as page_of_imports
 from tests.cases import each_case
-from tests.service.support.scenes import INGEST, INGEST_V2, Tenant, batch, bearer, sign_in
+from tests.service.support.scenes import INGEST, INGEST_V2, Sessions, Tenant, batch, bearer, sign_in
 from tests.service.support.uploads import Person, add_person
 from tests.service.web.pages.forms import load_form
 from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
-
-Sessions = sessionmaker[Session]
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -5,18 +5,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.datastructures import MultiDict
 from werkzeug.test import TestResponse
 
 from detectors.formats import read_stored
 from service.models import Audit
-from tests.service.support.scenes import AUDITS
+from tests.service.support.scenes import AUDITS, Sessions
 from tests.service.support.uploads import Person, free_credits
 from tests.service.web.pages.forms import load_form
 from tests.service.web.pages.words import words
-
-Sessions = sessionmaker[Session]
 
 FOREIGN: Final = (
     b"created_at,model_name,Input Tokens,output_tokens,CANARY of a header,cost\n"

@@ -7,10 +7,11 @@ from pathlib import Path
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import create_engine
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import sessionmaker
 
 from service.web.auth.browsers import SESSION_COOKIE
 from tests.cases import each_case
+from tests.service.support.scenes import Sessions
 from tests.service.support.uploads import Person
 from tests.service.web.pages.words import words
 
@@ -94,5 +95,5 @@ def test_an_unavailable_database_is_reported_to_signed_in_visitors(
     assert client.get("/", headers=person.headers).status_code == 200
 
 
-def _sessions_of_a_database_that_is_away() -> "sessionmaker[Session]":
+def _sessions_of_a_database_that_is_away() -> Sessions:
     return sessionmaker(create_engine("postgresql+psycopg2://nobody@/none?host=/nowhere"))

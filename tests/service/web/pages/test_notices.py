@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models import Mail, NoticeDelivery, NoticeTarget
 from service.models.base import utc_now
@@ -17,8 +17,7 @@ from service.notices import addresses
 from tests.cases import each_case
 from tests.notice_receiver import resolving
 from tests.service.support.browser import Browser, codes_of, words_of
-
-Sessions = sessionmaker[Session]
+from tests.service.support.scenes import Sessions
 
 PAGE, ADD = "/settings/notices", "/settings/notices/add"
 URL = "https://hooks.example.com/canary-path?token=canary-query"

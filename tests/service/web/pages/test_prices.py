@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
 from detectors import PriceBook
@@ -14,12 +14,12 @@ from detectors.contract import UnpricedModel
 from service.models import AuditSettings
 from tests.cases import each_case
 from tests.service.support.documents import make_report
+from tests.service.support.scenes import Sessions
 from tests.service.support.uploads import Person
 from tests.service.web.pages.forms import load_form
 from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
 
-Sessions = sessionmaker[Session]
 PATH = "/settings/prices"
 TERMS = """# the contract of 2026
 [discounts]

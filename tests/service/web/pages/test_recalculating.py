@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 
 import detectors
 from detectors.contract import Report
@@ -16,13 +15,12 @@ from service.models.base import utc_now
 from service.operations.price_book import VERSION, save_update
 from tests.detectors.prices.published import make_providers
 from tests.service.support.documents import make_report
-from tests.service.support.scenes import record
+from tests.service.support.scenes import Sessions, record
 from tests.service.support.uploads import Person
 from tests.service.web.pages.forms import load_form
 from tests.service.web.pages.scenes import add_finding, add_run, add_spending_run
 from tests.service.web.pages.words import words
 
-Sessions = sessionmaker[Session]
 OFFER = "have changed since this report."
 
 

@@ -7,19 +7,17 @@ import msgspec
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 
 import detectors
 from detectors.contract import Report
 from service.models import Audit, ReportRow
 from service.models.audits.audit_settings import save_assumptions
-from tests.service.support.scenes import record
+from tests.service.support.scenes import Sessions, record
 from tests.service.support.uploads import Person, add_person
 from tests.service.web.pages.forms import load_form
 from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
 
-Sessions = sessionmaker[Session]
 PATH = "/settings/recalculate"
 
 

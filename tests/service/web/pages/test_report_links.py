@@ -9,7 +9,7 @@ import pytest
 import time_machine
 from flask import Flask
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
 from service.core.tokens import sign_report
@@ -20,7 +20,7 @@ from tests.service.support.access_table import TABLE
 from tests.service.support.access_world import ask, make_world
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.documents import make_report
-from tests.service.support.scenes import ADMIN_TOKEN, SECRET_KEY
+from tests.service.support.scenes import ADMIN_TOKEN, SECRET_KEY, Sessions
 from tests.service.web.pages.scenes import add_run
 from tests.worker.support.promises import Note, always_in_full, at_a_quarter
 
@@ -29,11 +29,11 @@ FORMS = ("", "/pdf", "/json", "/findings.csv")
 
 
 @pytest.fixture
-def audit_id(ada: Browser, sessions: "sessionmaker[Session]") -> str:
+def audit_id(ada: Browser, sessions: Sessions) -> str:
     return _add(ada, sessions)
 
 
-def _add(browser: Browser, sessions: "sessionmaker[Session]") -> str:
+def _add(browser: Browser, sessions: Sessions) -> str:
     # A short one, for a PDF of the sample report takes half a second.
     return add_run(sessions, browser.account_id, make_report())
 
@@ -114,7 +114,7 @@ def test_an_old_session_gets_no_link(
 
 @at_a_quarter
 def test_no_page_and_no_api_response_has_a_link(
-    share: float, share_app: Callable[..., Flask], sessions: "sessionmaker[Session]"
+    share: float, share_app: Callable[..., Flask], sessions: Sessions
 ) -> None:
     """To whichever credential; the forms that show one are above."""
     app, world = share_app(admin_token=ADMIN_TOKEN), make_world(sessions)
@@ -168,7 +168,7 @@ def test_the_owner_reads_on_without_a_link(ada: Browser, audit_id: str) -> None:
 
 
 def test_all_links_are_revoked_at_once_those_without_a_row_too(
-    app: Flask, ada: Browser, eve: Browser, sessions: "sessionmaker[Session]"
+    app: Flask, ada: Browser, eve: Browser, sessions: Sessions
 ) -> None:
     mine, theirs = [_add(ada, sessions) for _ in range(3)], _add(eve, sessions)
     _shared(ada, mine[0])

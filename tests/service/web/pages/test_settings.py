@@ -7,7 +7,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.core.time_zones import minute
 from service.jobs.queues import AuditQueues
@@ -17,7 +17,7 @@ from service.web.auth.browsers import describe_browser
 from tests.cases import each_case
 from tests.service.support.browser import Browser
 from tests.service.support.documents import make_report
-from tests.service.support.scenes import sign_in
+from tests.service.support.scenes import Sessions, sign_in
 from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
 
@@ -48,7 +48,7 @@ def test_a_browser_is_named_by_what_it_says(user_agent: str, name: str) -> None:
 
 
 def test_a_hostile_browser_name_is_inert(
-    client: FlaskClient, sessions: "sessionmaker[Session]", db_session: Session
+    client: FlaskClient, sessions: Sessions, db_session: Session
 ) -> None:
     headers = sign_in(sessions, "ada@example.org")
     row = db_session.scalars(select(WebSession)).one()
@@ -60,7 +60,7 @@ def test_a_hostile_browser_name_is_inert(
 
 
 def test_sessions_that_are_over_are_not_listed(
-    client: FlaskClient, sessions: "sessionmaker[Session]", db_session: Session
+    client: FlaskClient, sessions: Sessions, db_session: Session
 ) -> None:
     headers = sign_in(sessions, "ada@example.org")
     account = db_session.scalars(select(Account)).one()
@@ -74,7 +74,7 @@ def test_sessions_that_are_over_are_not_listed(
 
 
 def test_other_sessions_are_ended_one_by_one_or_together(
-    app: Flask, sessions: "sessionmaker[Session]", eve: Browser
+    app: Flask, sessions: Sessions, eve: Browser
 ) -> None:
     page, button = "/settings/sessions", "Sign out all other sessions"
     one = Browser(app, sessions, "ada@example.org")
@@ -102,7 +102,7 @@ def test_other_sessions_are_ended_one_by_one_or_together(
 
 
 def test_the_owner_sees_what_is_stored_and_for_how_long(
-    client: FlaskClient, sessions: "sessionmaker[Session]", db_session: Session
+    client: FlaskClient, sessions: Sessions, db_session: Session
 ) -> None:
     headers = sign_in(sessions, "ada@example.org")
     page = words(client.get("/settings", headers=headers))
@@ -119,7 +119,7 @@ def test_the_owner_sees_what_is_stored_and_for_how_long(
 
 
 def test_the_tag_attribute_of_traces_is_chosen_and_cleared(
-    app: Flask, sessions: "sessionmaker[Session]", db_session: Session
+    app: Flask, sessions: Sessions, db_session: Session
 ) -> None:
     browser = Browser(app, sessions, "ada@example.org")
     for typed, kept in ((" team ", "team"), ("gen_ai.agent.name", "gen_ai.agent.name"), ("", None)):
@@ -131,7 +131,7 @@ def test_the_tag_attribute_of_traces_is_chosen_and_cleared(
 
 @each_case("name", ["gen_ai.input.messages", "input.value", "content", "x" * 101, "a\nb", "ü"])
 def test_an_attribute_with_text_or_without_a_name_is_no_tag(
-    app: Flask, sessions: "sessionmaker[Session]", db_session: Session, name: str
+    app: Flask, sessions: Sessions, db_session: Session, name: str
 ) -> None:
     browser = Browser(app, sessions, "ada@example.org")
     answer = browser.post("/settings", "/settings/tag-attribute", tag_attribute=name)
@@ -149,7 +149,7 @@ def test_an_attribute_with_text_or_without_a_name_is_no_tag(
     ],
 )
 def test_pages_show_times_in_the_chosen_zone_and_reports_stay_in_utc(
-    ada: Browser, sessions: "sessionmaker[Session]", zone: str, shown: str
+    ada: Browser, sessions: Sessions, zone: str, shown: str
 ) -> None:
     at = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
     report = make_report()

@@ -7,10 +7,11 @@ from html import unescape
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session
 
 from service.models.watching.budgets import save_budget
 from tests.service.support.browser import Browser
+from tests.service.support.scenes import Sessions
 from tests.service.support.spend import FIRST, add_spend, spend_line
 from tests.service.web.pages.scenes import add_run
 
@@ -56,7 +57,7 @@ def test_a_comparison_is_sorted_by_its_url_and_each_table_alone(
 
 
 def test_imports_of_each_day_and_budgets_are_sorted(
-    ada: Browser, sessions: "sessionmaker[Session]", db_session: Session
+    ada: Browser, sessions: Sessions, db_session: Session
 ) -> None:
     at = datetime(2026, 3, 1, 12, tzinfo=UTC)
     for hour, (label, spend) in enumerate((("b", 3), ("a", 9), ("c", 1))):

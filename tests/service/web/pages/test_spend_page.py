@@ -372,11 +372,7 @@ def test_the_page_reads_the_lines_of_spend_once(
     [("/dashboard", 16), ("/spend", 14), ("/route?route=chat", 13), ("/plan-usage", 9)],
 )
 def test_a_page_takes_few_queries(
-    ada: Browser,
-    db_session: Session,
-    statements: list[str],
-    path: str,
-    most: int,
+    ada: Browser, db_session: Session, statements: list[str], path: str, most: int
 ) -> None:
     add_month(db_session, ada.account_id, today())
     ada.get(path)  # which stores the colors of the series

@@ -8,19 +8,17 @@ from typing import Any
 
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from detectors.formats.adapters import adapters
 from service.models import Audit
 from tests.cases import each_case
 from tests.service.support.browser import words_of
-from tests.service.support.scenes import AUDITS, sign_in
+from tests.service.support.scenes import AUDITS, Sessions, sign_in
 from tests.service.support.uploads import Person, add_person, free_credits, log_file
 from tests.service.web.pages.forms import Form, load_form
 from tests.service.web.pages.words import words
 
-Sessions = sessionmaker[Session]
 MakeApp = Callable[..., Flask]
 
 SHOP = {
