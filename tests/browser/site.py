@@ -57,7 +57,7 @@ from service.web.http.paths import is_api_path
 from tests.service.payments.providers import SETTINGS
 from tests.service.support.bills import MONTH, plant
 from tests.service.support.oauth_flow import Application, add_application
-from tests.service.support.scenes import ADMIN_TOKEN, Sessions, sign_in, signed_cookie
+from tests.service.support.scenes import ADMIN_TOKEN, Sessions, add_account, sign_in, signed_cookie
 from tests.service.support.spend import add_plan_usage, add_spend, spend_line
 from tests.service.web.pages.scenes import add_finding, add_run
 from tests.smtp_sink import Sink
@@ -68,12 +68,12 @@ RICH, NEW, LEAVING, LONG_SIGNED_IN, PENDING = (
 )
 # Younger than a recent sign-in may be, with time left to use it.
 _COOKIE_SECONDS: Final = 600.0
-# Longer than a line on a phone, without any character to break at.
 _DELIVERIES: Final[dict[str, dict[str, Any]]] = {
     "queued": {"attempts": 3, "error": "TimeoutError"},
     "delivered": {"attempts": 1, "status_code": 204},
     "failed": {"attempts": 12, "error": "given up", "status_code": 503},
 }
+# Longer than a line on a phone, without any character to break at.
 _LONG_LABEL: Final = "a-service-with-a-name-of-its-own-" * 5
 
 
@@ -140,19 +140,19 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     sessions = make_session_factory(system.engine)
     secret_key = system.environment["SECRET_KEY"]
     account_id = _open_account(sessions, RICH)
-    _pay(sessions, account_id)
     report = Report.from_json(get_sample_report())
     done = _add_done(sessions, account_id, report)
-    _add_activity(sessions, account_id)
+    with sessions() as session:
+        for add in (
+            *(_pay, _add_activity, _add_spend, _add_plan_usage),
+            *(_add_passkeys, _add_targets, _add_budgets),
+        ):
+            add(session, account_id)
+        connection = _add_connections(session, account_id)
+        session.commit()
     _add_imports(sessions, account_id)
-    _add_spend(sessions, account_id)
-    _add_plan_usage(sessions, account_id)
     audit_id = _add_audit_of_findings(system, account_id, report)
     finding_ids = _add_findings(sessions, account_id, audit_id)
-    _add_passkeys(sessions, account_id)
-    _add_targets(sessions, account_id)
-    _add_budgets(sessions, account_id)
-    connection = _add_connections(sessions, account_id)
     broken = add_run(sessions, account_id, source="ingest")
     with sessions() as session:
         session.add(ReportRow(audit_id=broken, document=b"{"))
@@ -281,74 +281,66 @@ def _add_life(session: Session, finding: AccountFinding) -> None:
         session.add(change)
 
 
-def _add_passkeys(sessions: Sessions, account_id: str) -> None:
-    with sessions() as session:
-        for number, name in enumerate(("Laptop", _LONG_LABEL[:60])):
-            passkey = Passkey(account_id=account_id, name=name, public_key=b"", sign_count=0)
-            passkey.credential_id = f"{account_id}{number}".encode()
-            passkey.last_used_at = utc_now() if number == 0 else None
-            session.add(passkey)
-        replace_recovery_codes(session, account_id)
-        session.commit()
+def _add_passkeys(session: Session, account_id: str) -> None:
+    for number, name in enumerate(("Laptop", _LONG_LABEL[:60])):
+        passkey = Passkey(account_id=account_id, name=name, public_key=b"", sign_count=0)
+        passkey.credential_id = f"{account_id}{number}".encode()
+        passkey.last_used_at = utc_now() if number == 0 else None
+        session.add(passkey)
+    replace_recovery_codes(session, account_id)
 
 
-def _add_connections(sessions: Sessions, account_id: str) -> str:
+def _add_connections(session: Session, account_id: str) -> str:
     """One that works, with one month of reports, and one whose key was revoked; its ID."""
     now = utc_now()
-    with sessions() as session:
-        connection_id = plant(session, account_id, rate="0.88", sends=False)
-        works = session.get_one(ProviderConnection, connection_id)
-        works.next_pull_at, works.pulled_at = None, now
-        failing = ProviderConnection(account_id=account_id, provider="anthropic")
-        failing.organization, failing.label = "Acme", _LONG_LABEL[:60]
-        failing.sight = {"organization": "Acme", "projects": 3, "first_cost": "2025-08-01"}
-        failing.error, failing.failing_since, failing.next_pull_at = "revoked", now, None
-        session.add(failing)
-        session.flush()
-        agent = AgentTotal(account_id=account_id, agent="claude-code", day=MONTH)
-        agent.model, agent.estimated_usd = "claude-sonnet-4-6", Decimal("3.12")
-        agent.prompt_tokens, agent.completion_tokens = 1_180_000, 60_000
-        agent.cached_tokens = agent.cache_write_tokens = 0
-        session.add(agent)
-        owner = {"account_id": account_id, "connection_id": failing.id, "report": "messages"}
-        for number, outcome in enumerate(("done", "empty", "revoked")):
-            first = now - timedelta(days=31 * (3 - number))
-            pull = ConnectionPull(**owner, first_at=first, rows=1_234, requests=1, outcome=outcome)
-            pull.began_at, pull.last_at = now, now if number else None
-            session.add(pull)
-        session.commit()
-        return failing.id
+    connection_id = plant(session, account_id, rate="0.88", sends=False)
+    works = session.get_one(ProviderConnection, connection_id)
+    works.next_pull_at, works.pulled_at = None, now
+    failing = ProviderConnection(account_id=account_id, provider="anthropic")
+    failing.organization, failing.label = "Acme", _LONG_LABEL[:60]
+    failing.sight = {"organization": "Acme", "projects": 3, "first_cost": "2025-08-01"}
+    failing.error, failing.failing_since, failing.next_pull_at = "revoked", now, None
+    session.add(failing)
+    session.flush()
+    agent = AgentTotal(account_id=account_id, agent="claude-code", day=MONTH)
+    agent.model, agent.estimated_usd = "claude-sonnet-4-6", Decimal("3.12")
+    agent.prompt_tokens, agent.completion_tokens = 1_180_000, 60_000
+    agent.cached_tokens = agent.cache_write_tokens = 0
+    session.add(agent)
+    owner = {"account_id": account_id, "connection_id": failing.id, "report": "messages"}
+    for number, outcome in enumerate(("done", "empty", "revoked")):
+        first = now - timedelta(days=31 * (3 - number))
+        pull = ConnectionPull(**owner, first_at=first, rows=1_234, requests=1, outcome=outcome)
+        pull.began_at, pull.last_at = now, now if number else None
+        session.add(pull)
+    return failing.id
 
 
-def _add_budgets(sessions: Sessions, account_id: str) -> None:
+def _add_budgets(session: Session, account_id: str) -> None:
     """One that is spent, one with room, and one of a route with a long name."""
-    with sessions() as session:
-        for route, amount in ((None, "20"), ("search", "900"), (_LONG_LABEL[:200], "300")):
-            save_budget(session, account_id, route, Decimal(amount))
-        session.commit()
+    for route, amount in ((None, "20"), ("search", "900"), (_LONG_LABEL[:200], "300")):
+        save_budget(session, account_id, route, Decimal(amount))
 
 
-def _add_targets(sessions: Sessions, account_id: str) -> None:
+def _add_targets(session: Session, account_id: str) -> None:
     """Targets and deliveries in every state."""
     now = utc_now()
-    with sessions() as session:
-        for kind, label in ((SLACK, "#llm-spend"), (WEBHOOK, _LONG_LABEL[:60]), (WEBHOOK, "")):
-            url = f"https://{'hooks.slack.com' if kind == SLACK else 'hooks.example.com'}/x"
-            target = add_target(session, account_id, NewTarget(kind, url, [REPORT_READY], label))
-            for number, (status, values) in enumerate(_DELIVERIES.items()):
-                if status == "queued" and not label:
-                    continue  # it is disabled below
-                delivery = NoticeDelivery(target_id=target.id, payload={}, status=status, **values)
-                delivery.event_id, delivery.event_type = f"evt_{number}", REPORT_READY
-                delivery.created_at = now - timedelta(hours=number)
-                delivery.next_attempt_at = now + timedelta(hours=4)
-                delivery.delivered_at = now if status == "delivered" else None
-                session.add(delivery)
-        target.disabled_at, target.disabled_reason = now, "failing"
-        session.commit()
+    for kind, label in ((SLACK, "#llm-spend"), (WEBHOOK, _LONG_LABEL[:60]), (WEBHOOK, "")):
+        url = f"https://{'hooks.slack.com' if kind == SLACK else 'hooks.example.com'}/x"
+        target = add_target(session, account_id, NewTarget(kind, url, [REPORT_READY], label))
+        for number, (status, values) in enumerate(_DELIVERIES.items()):
+            if status == "queued" and not label:
+                continue  # it is disabled below
+            delivery = NoticeDelivery(target_id=target.id, payload={}, status=status, **values)
+            delivery.event_id, delivery.event_type = f"evt_{number}", REPORT_READY
+            delivery.created_at = now - timedelta(hours=number)
+            delivery.next_attempt_at = now + timedelta(hours=4)
+            delivery.delivered_at = now if status == "delivered" else None
+            session.add(delivery)
+    target.disabled_at, target.disabled_reason = now, "failing"
 
 
-def _add_plan_usage(sessions: Sessions, account_id: str) -> None:
+def _add_plan_usage(session: Session, account_id: str) -> None:
     """November of two people's coding agents, in the past, and two plans."""
     lines = [
         spend_line(
@@ -363,16 +355,14 @@ def _add_plan_usage(sessions: Sessions, account_id: str) -> None:
             (20, "claude-code", "", "claude-sonnet-4-6", ""),
         )
     ]  # fmt: skip
-    with sessions() as session:
-        add_plan_usage(session, account_id, *lines)
-        for name, tool, price, seats in (("Max", "claude-code", 100, 2), ("Pro", "codex", 20, 1)):
-            own = Plan(name=name, provider=tool, price_usd=price, seats=seats)
-            own.account_id, own.first_day = account_id, date(2025, 1, 1)
-            session.add(own)
-        session.commit()
+    add_plan_usage(session, account_id, *lines)
+    for name, tool, price, seats in (("Max", "claude-code", 100, 2), ("Pro", "codex", 20, 1)):
+        own = Plan(name=name, provider=tool, price_usd=price, seats=seats)
+        own.account_id, own.first_day = account_id, date(2025, 1, 1)
+        session.add(own)
 
 
-def _add_spend(sessions: Sessions, account_id: str) -> None:
+def _add_spend(session: Session, account_id: str) -> None:
     """Two months of a few routes, more of them than a chart has colors for."""
     today = utc_now().date()
     routes = ("support-bot", _LONG_LABEL, "summaries", "", "search", "=SUM(A1)", "nightly")
@@ -400,10 +390,8 @@ def _add_spend(sessions: Sessions, account_id: str) -> None:
     ]
     now = utc_now()
     window = TrafficWindow(first_call=now - timedelta(days=30), last_call=now, traffic=traffic)
-    with sessions() as session:
-        add_spend(session, account_id, *lines, unpriced, *future)
-        replace_traffic(session.connection(), account_id, window)
-        session.commit()
+    add_spend(session, account_id, *lines, unpriced, *future)
+    replace_traffic(session.connection(), account_id, window)
 
 
 def _await_passkey(sessions: Sessions, secret_key: str) -> str:
@@ -443,10 +431,8 @@ def list_routes(system: System) -> set[str]:
 
 def _open_account(sessions: Sessions, email: str) -> str:
     with sessions() as session:
-        account = Account(email=email)
-        account.subscriptions = [Subscription(plan="team", status="active", provider="stripe")]
-        session.add(account)
-        session.flush()
+        paid = Subscription(plan="team", status="active", provider="stripe")
+        account = add_account(session, email=email, subscriptions=[paid])
         for label in ("billing-service", _LONG_LABEL[:60], ""):
             key, _ = IngestKey.minted(account.id, label=label)
             key.last_used_at = utc_now() if label else None
@@ -457,36 +443,32 @@ def _open_account(sessions: Sessions, email: str) -> str:
         return account.id
 
 
-def _add_activity(sessions: Sessions, account_id: str) -> None:
+def _add_activity(session: Session, account_id: str) -> None:
     """An event of each kind, and report links in every state."""
-    with sessions() as session:
-        for kind in EventKind:
-            details = {"prefix": "rt_Ab3x"} if kind.endswith("_created") else {}
-            add_security_event(session, account_id, kind, details, browser="Firefox on Windows")
-        add_security_event(session, account_id, EventKind.KEY_CREATED, {"prefix": "ik_Ab3x"})
-        audits = session.query(Audit).filter_by(account_id=account_id).limit(3)
-        for number, audit in enumerate(audits):
-            link = ReportLink(audit_id=audit.id, account_id=account_id, opens=1200 * number)
-            link.issued_at = utc_now() - timedelta(days=20 * number)
-            link.revoked_at = utc_now() if number == 1 else None
-            link.last_opened_at = utc_now() if number else None
-            session.add(link)
-        session.commit()
+    for kind in EventKind:
+        details = {"prefix": "rt_Ab3x"} if kind.endswith("_created") else {}
+        add_security_event(session, account_id, kind, details, browser="Firefox on Windows")
+    add_security_event(session, account_id, EventKind.KEY_CREATED, {"prefix": "ik_Ab3x"})
+    audits = session.query(Audit).filter_by(account_id=account_id).limit(3)
+    for number, audit in enumerate(audits):
+        link = ReportLink(audit_id=audit.id, account_id=account_id, opens=1200 * number)
+        link.issued_at = utc_now() - timedelta(days=20 * number)
+        link.revoked_at = utc_now() if number == 1 else None
+        link.last_opened_at = utc_now() if number else None
+        session.add(link)
 
 
-def _pay(sessions: Sessions, account_id: str) -> None:
+def _pay(session: Session, account_id: str) -> None:
     now = utc_now()
-    with sessions() as session:
-        for number, provider in enumerate(("stripe", "paddle", "comp")):
-            payment = Payment(account_id=account_id, provider=provider, reference=f"p{number}")
-            payment.kind, payment.amount, payment.currency = "credit", Decimal(49), "USD"
-            payment.paid_at = now - timedelta(days=number)
-            payment.refunded_at = now if number == 1 else None
-            session.add(payment)
-            session.flush()
-            if number != 1:
-                session.add(Credit(account_id=account_id, payment_id=payment.id))
-        session.commit()
+    for number, provider in enumerate(("stripe", "paddle", "comp")):
+        payment = Payment(account_id=account_id, provider=provider, reference=f"p{number}")
+        payment.kind, payment.amount, payment.currency = "credit", Decimal(49), "USD"
+        payment.paid_at = now - timedelta(days=number)
+        payment.refunded_at = now if number == 1 else None
+        session.add(payment)
+        session.flush()
+        if number != 1:
+            session.add(Credit(account_id=account_id, payment_id=payment.id))
 
 
 def _add_done(sessions: Sessions, account_id: str, report: Report) -> str:

@@ -64,7 +64,7 @@ def test_an_upload_is_accepted_and_uses_one_credit(live: LiveService, person: Pe
     before = live.blob_names()
     message = error_in(upload(live.url, person, log_file(9, created=None)), 422, "validation_error")
     assert "without a time" in message
-    assert (free_credits(live.sessions, person), live.blob_names()) == (3, before)
+    assert (free_credits(live.sessions, person), live.blob_names()) == (2, before)
 
 
 def test_what_is_stored_is_the_reencoding_and_not_the_file(
