@@ -43,6 +43,7 @@ from service.payments.events import Change, CustomerUpdated, Payer, PaymentUpdat
 from service.payments.owners import adopt_payments
 from service.payments.recording import record_event
 from tests.service.support.browser import Browser, words_of
+from tests.service.support.oauth_flow import add_application, add_token
 from tests.service.support.scenes import INGEST, SECRET_KEY, Sessions, batch, bearer, error_of
 
 PAGE = "/settings/delete"
@@ -78,31 +79,13 @@ def furnish(app: Flask, sessions: Sessions) -> Callable[..., str]:
                 ]
             )
             session.flush()
-            _add_application(session, browser.account_id)
             adopt_payments(session, session.get_one(Account, browser.account_id))
             session.commit()
+        application = add_application(sessions, browser.account_id)
+        add_token(sessions, application, browser.account_id)  # and the code that it was given for
         return secret
 
     return furnish
-
-
-def _add_application(session: Session, account_id: str) -> None:
-    """An application, what was allowed to it, and the token that it got for that."""
-    uri = "https://app.example.org/back"
-    application, _ = OAuthApplication.minted(account_id, name="app", redirect_uris=[uri])
-    session.add(application)
-    session.flush()
-    allowed = {
-        "application_id": application.id,
-        "account_id": account_id,
-        "scopes": ["read:audits"],
-    }
-    code = OAuthCode(
-        **allowed, secret_hash=new_id().encode(), redirect_uri=uri, code_challenge="x" * 43
-    )
-    session.add(code)
-    session.flush()
-    session.add(OAuthToken(**allowed, code_id=code.id, secret_hash=new_id().encode()))
 
 
 def _customer(browser: Browser) -> str:
