@@ -183,25 +183,18 @@ def test_text_of_a_resource_is_held_against_its_records(kind: str) -> None:
     assert [names for _, names in calls.texts.values()] == [{"gen_ai.input.messages"}]
 
 
-def test_a_cost_that_is_a_text_is_read() -> None:
-    document = recorded("claude-code")
-    costs = []
-    for value in ("0.125", "free"):
+def test_a_cost_that_is_a_text_is_read_and_fast_mode_is_a_tier() -> None:
+    for name, value, field, expected in (
+        ("cost_usd", "0.125", "reported_usd", 0.125),
+        ("cost_usd", "free", "reported_usd", None),
+        ("speed", "fast", "service_tier", "fast"),
+    ):
+        document = recorded("claude-code")
         attributes = first_of(document)
-        attributes[:] = [each for each in attributes if each["key"] != "cost_usd"]
-        attributes.append(attribute("cost_usd", value))
+        attributes[:] = [each for each in attributes if each["key"] != name]
+        attributes.append(attribute(name, value))
         [record] = records(read(document))
-        costs.append(record.get("reported_usd"))
-    assert costs == [0.125, None]
-
-
-def test_fast_mode_is_a_tier() -> None:
-    document = recorded("claude-code")
-    attributes = first_of(document)
-    attributes[:] = [each for each in attributes if each["key"] != "speed"]
-    attributes.append(attribute("speed", "fast"))
-    [record] = records(read(document))
-    assert record["service_tier"] == "fast"
+        assert record.get(field) == expected, value
 
 
 @each_case("kind", [JSON, PROTOBUF])

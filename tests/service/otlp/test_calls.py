@@ -148,6 +148,12 @@ def test_the_ai_sdk_says_how_many_tokens_are_not_cached() -> None:
         "ai.usage.inputTokenDetails.cacheReadTokens": 6,
     }
     assert _record({**MODEL_ONLY, **counts})["prompt_tokens"] == 16
+    # Pydantic ais sums are those of an agent.
+    sums: dict[str, Any] = {"gen_ai.operation.name": "invoke_agent", "model_name": "gpt-5.4"}
+    usage = {"input_tokens": 2_000, "output_tokens": 100, "cache_read.input_tokens": 1_200}
+    sums |= {f"gen_ai.aggregated_usage.{name}": count for name, count in usage.items()}
+    record = _record(sums)
+    assert (record["prompt_tokens"], record["cached_tokens"]) == (2_000, 1_200)
 
 
 @each_case(
@@ -255,14 +261,6 @@ def test_usage_that_does_not_count_is_always_named(kind: str) -> None:
     # Of a call that counts, of no size, or of another kind.
     assert said({**CHAT, "acme.promptTokens": 9}, calls=1) == ""
     assert said({"acme.promptTokens": 0, "auth.tokens": 5, "acme.max_tokens": 5}) == ""
-
-
-def test_pydantic_ais_sums_are_those_of_an_agent() -> None:
-    sums: dict[str, Any] = {"gen_ai.operation.name": "invoke_agent", "model_name": "gpt-5.4"}
-    usage = {"input_tokens": 2_000, "output_tokens": 100, "cache_read.input_tokens": 1_200}
-    sums |= {f"gen_ai.aggregated_usage.{name}": count for name, count in usage.items()}
-    record = _record(sums)
-    assert (record["prompt_tokens"], record["cached_tokens"]) == (2_000, 1_200)
 
 
 @each_case(

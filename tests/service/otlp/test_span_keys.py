@@ -64,9 +64,7 @@ def test_a_span_counts_once_in_its_trace() -> None:
     assert [key.is_left_out for key in read_keys(leave_out(packed, [1]))] == [False, True]
     # The same span id in another trace is another span.
     assert len(find_counted([_key("a"), _key("a", trace=OTHER_TRACE, counts="other")], b"")) == 2
-
-
-def test_a_span_that_is_sent_again_counts_once() -> None:
+    # A span that is sent again counts once.
     keys = [_key("a"), _key("b", counts="other"), _key("a")]
     assert find_counted(keys, b"") == {0, 1}
 

@@ -191,10 +191,13 @@ def test_numbers_in_a_list_or_a_map_are_named(name: str, value: Any) -> None:
     assert "CANARY" not in f"{record}"
 
 
-@each_case("value", [[], {}, ["CANARY"], {"tier": "flex"}, [0], True, "CANARY", ""])
-def test_what_has_no_number_is_not_named(value: Any) -> None:
-    (record,) = _records({**CHAT, "gen_ai.usage.by_modality": value})
-    assert "unknown_fields" not in record
+def test_what_has_no_number_is_not_named() -> None:
+    for value in ([], {}, ["CANARY"], {"tier": "flex"}, [0], True, "CANARY", ""):
+        (record,) = _records({**CHAT, "gen_ai.usage.by_modality": value})
+        assert "unknown_fields" not in record, value
+    for raw in ("", "{}", "null", "None"):  # an empty copy
+        (record,) = _records({**CHAT, "gen_ai.usage.raw": raw})
+        assert "unknown_fields" not in record, raw
 
 
 @each_case(
@@ -209,12 +212,6 @@ def test_a_copy_that_cant_be_read_is_named(name: str, raw: str) -> None:
     stored = read(as_protobuf(document(span({"gen_ai.response.model": "m", name: raw}))))
     assert (stored.calls, stored.rejected) == (0, 1)
     assert "CANARY" not in f"{record}{stored.unknown}"
-
-
-@each_case("raw", ["", "{}", "null", "None"])
-def test_an_empty_copy_is_none(raw: str) -> None:
-    (record,) = _records({**CHAT, "gen_ai.usage.raw": raw})
-    assert "unknown_fields" not in record
 
 
 def test_an_attribute_too_large_to_be_decoded_is_named() -> None:
