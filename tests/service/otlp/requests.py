@@ -3,7 +3,6 @@
 import json
 import zlib
 from base64 import b64encode
-from copy import deepcopy
 from itertools import count
 from typing import Any
 
@@ -74,7 +73,7 @@ def as_json(request: dict[str, Any]) -> bytes:
 
 def as_protobuf(request: dict[str, Any]) -> bytes:
     """The same request in protobuf, whose IDs are bytes."""
-    given = deepcopy(request)
+    given = json.loads(json.dumps(request))  # two spans may be one object
     for resource_spans in given["resourceSpans"]:
         for each in (each for of in resource_spans["scopeSpans"] for each in of["spans"]):
             for name in each.keys() & {"traceId", "spanId", "parentSpanId"}:
