@@ -34,10 +34,9 @@ from service.operations.backup.restoring import (
 )
 from service.operations.backup.source import Source
 from service.operations.backup.verifying import rehearse, verify_backup
-from service.operations.local import run_state
-from service.operations.local.embedded.ownership import find_owner
+from service.operations.key_files import ENCRYPTION_KEY_NAME, SECRET_KEY_NAME, KeyFiles
 from service.operations.local.embedded.servers import EmbeddedServers
-from service.operations.local.run_state import find_state
+from service.operations.local.run_state import find_owner, find_state
 
 _SHOWN_PROBLEMS: Final = 20
 _KEYS_NOTE: Final = (
@@ -235,8 +234,8 @@ def _target(data_dir: Path | None) -> Iterator[RestoreTarget]:
     if folder.is_dir() and find_owner(folder) is not None:
         raise CommandError(f"tallystick is running in {folder}; stop it first")
     with EmbeddedServers(folder, with_redis=False) as servers:
-        secret = _keys_of(folder, run_state.SECRET_KEY_NAME, environment)
-        encryption = _keys_of(folder, run_state.ENCRYPTION_KEY_NAME, environment)
+        secret = _keys_of(folder, SECRET_KEY_NAME, environment)
+        encryption = _keys_of(folder, ENCRYPTION_KEY_NAME, environment)
         yield RestoreTarget(
             owner_url=servers.migration_database_url,
             service_url=servers.database_url,
@@ -251,9 +250,9 @@ def _keys_of(folder: Path, name: str, environment: dict[str, str]) -> list[str]:
     given = (
         f"{environment.get(name.upper(), '')} {environment.get(f'{name.upper()}_FALLBACKS', '')}"
     )
-    files = (folder / name, folder / f"{name}{run_state.FALLBACKS_SUFFIX}")
-    stored = " ".join(path.read_text() for path in files if path.exists())
-    return (given if given.strip() else stored).split()
+    files = KeyFiles.of(folder, name)
+    stored = [files.load_key()] if files.current.exists() else []
+    return given.split() or [*stored, *files.load_fallbacks()]
 
 
 @contextmanager

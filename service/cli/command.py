@@ -14,8 +14,7 @@ from sqlalchemy.exc import OperationalError
 from service.config import Config, read_secrets
 from service.config.secret_files import overlay
 from service.errors import ConfigError, ServiceError
-from service.operations.local.embedded.errors import ServersError
-from service.operations.local.processes.handle import SupervisorError
+from service.operations.local.processes.handle import ServersError
 from service.operations.local.run_state import find_state
 
 USUAL_DATA_DIR = Path("var")
@@ -61,7 +60,7 @@ def one_line_errors(command: Callable[Parameters, Result]) -> Callable[Parameter
             return command(*args, **kwargs)
         except OperationalError as error:
             raise _describe(error) from error
-        except (ServersError, ServiceError, SupervisorError) as error:
+        except (ServersError, ServiceError) as error:
             raise CommandError(" ".join(str(error).split())) from error
 
     return guarded

@@ -14,7 +14,7 @@ _OWNER = """
 import json, sys, time
 from pathlib import Path
 from service.operations.local.embedded.servers import EmbeddedServers
-from service.operations.local.embedded.errors import ServersError
+from service.operations.local.processes.handle import ServersError
 servers = EmbeddedServers(Path(sys.argv[1]))
 try:
     servers.start()

@@ -12,10 +12,14 @@ import pytest
 
 from service.config import Config
 from service.operations.local.embedded import placement
-from service.operations.local.embedded.binaries import copy_binaries, find_binaries
-from service.operations.local.embedded.errors import ServersError
-from service.operations.local.embedded.placement import own_folders, place
+from service.operations.local.embedded.placement import (
+    copy_binaries,
+    find_binaries,
+    own_folders,
+    place,
+)
 from service.operations.local.embedded.servers import EmbeddedServers
+from service.operations.local.processes.handle import ServersError
 from tests.embedded.test_servers import read_rows, read_version, write_row
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
@@ -60,17 +64,26 @@ def test_unreachable_programs_are_copied(
     )
     with EmbeddedServers(data_folder) as servers:
         assert read_version(servers.database_url)
-        assert servers.notices == ()
+        assert servers.notices == []
 
 
 def test_a_missing_folder_is_reported(closed_home: Path) -> None:
     (closed_home / "var").mkdir()
-    gone = place(closed_home / "var", find_binaries()).folder
+    notices = list[str]()
+    gone = place(closed_home / "var", find_binaries(), []).folder
     shutil.rmtree(gone)
-    placed = place(closed_home / "var", find_binaries())
-    assert placed.notices[0] == f"{gone} no longer exists; its database is lost"
+    placed = place(closed_home / "var", find_binaries(), notices)
+    assert notices[0] == f"{gone} no longer exists; its database is lost"
     assert placed.folder != gone
     assert placed.folder.is_dir()
+
+
+def test_a_database_in_a_folder_that_was_closed_since_is_not_replaced(closed_home: Path) -> None:
+    database = closed_home / "var/servers/postgres"
+    database.mkdir(parents=True)
+    os.chown(database, 65534, 65534)
+    with pytest.raises(OSError, match="not empty"):
+        place(closed_home / "var", find_binaries(), [])
 
 
 def test_a_folder_of_somebody_else_is_not_trusted(closed_home: Path) -> None:
@@ -79,7 +92,7 @@ def test_a_folder_of_somebody_else_is_not_trusted(closed_home: Path) -> None:
     planted.mkdir()
     os.chown(planted, 65534, 65534)
     (closed_home / "var" / placement.ELSEWHERE_NAME).write_text(f"{planted}\n")
-    assert place(closed_home / "var", find_binaries()).folder != planted
+    assert place(closed_home / "var", find_binaries(), []).folder != planted
 
 
 def test_an_owner_that_the_system_finds_but_does_not_list_keeps_the_database(
@@ -87,7 +100,7 @@ def test_an_owner_that_the_system_finds_but_does_not_list_keeps_the_database(
 ) -> None:
     """As with SSSD or LDAP."""
     monkeypatch.setattr(pwd, "getpwall", list)
-    user = place(data_folder, find_binaries()).user
+    user = place(data_folder, find_binaries(), []).user
     assert user is not None
     assert user.pw_uid == (data_folder / "servers/postgres").stat().st_uid
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.operations.local.processes.handle import Probe
-from service.operations.local.processes.probing import Prober
+from service.operations.local.processes.supervisor import STARTING_SECONDS, Prober
 
 READY, STARTING = b"ready", b"starting"
 
@@ -59,14 +59,7 @@ def follow(prober: Prober, listener: Listener, since: int, until: int) -> list[t
 
 @pytest.fixture
 def prober(listener: Listener) -> Iterator[Prober]:
-    probe = Probe(
-        socket=listener.path,
-        question=b"question",
-        not_ready=STARTING,
-        silent_seconds=10.0,
-        not_ready_seconds=100.0,
-    )
-    prober = Prober(probe)
+    prober = Prober(Probe(listener.path, b"question", STARTING))
     yield prober
     prober.begin(0.0)  # closes its connection
 
@@ -93,11 +86,13 @@ def test_a_program_that_nobody_can_reach_is_given_up(prober: Prober, listener: L
 
 def test_a_program_that_is_starting_gets_more_time(prober: Prober, listener: Listener) -> None:
     listener.answer = STARTING
-    assert follow(prober, listener, 0, 110) == [(101, "hasn't been ready for 101 s")]
+    last = int(STARTING_SECONDS) + 1
+    complaint = (last, f"hasn't been ready for {last} s")
+    assert follow(prober, listener, 0, last + 9) == [complaint]
     listener.answer = READY
-    assert follow(prober, listener, 110, 200) == []
+    assert follow(prober, listener, last + 9, 400) == []
     listener.answer = None  # it was ready, so its next silence is the first again
-    assert follow(prober, listener, 200, 215)
+    assert follow(prober, listener, 400, 415)
 
 
 def test_time_in_which_the_supervisor_did_not_run_does_not_count(

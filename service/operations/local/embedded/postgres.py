@@ -3,33 +3,31 @@
 It has two roles: the owner of the database, a superuser, for migrations only, and the service's.
 """
 
-import os
 import shutil
 import signal
 import struct
 import subprocess
+from contextlib import closing
+from urllib.parse import quote
 
 import psycopg2
-from sqlalchemy import URL
 
 from service.core.durable_files import write_private
-from service.operations.local.embedded.errors import ServerStartError
-from service.operations.local.embedded.placement import Placement, make_private
-from service.operations.local.processes.handle import Probe, Program, run_as
+from service.operations.local.embedded.placement import (
+    ENVIRONMENT,
+    SOCKET_NAME,
+    Placement,
+    make_private,
+)
+from service.operations.local.processes.handle import Probe, Program, ServerStartError, run_as
 
 NAME = "postgres"
 DATABASE = OWNER_ROLE = "tallystick"
 ROLE = "tallystick_service"
-_PORT = 5432  # Only part of the socket's name.
-_SOCKET_NAME = f".s.PGSQL.{_PORT}"
-_PROTOCOL = 3 << 16  # version 3.0
-
-_ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 _SETTINGS = {
     "listen_addresses": "",
     # The sockets' folder decides who can connect.
     "unix_socket_permissions": "0777",
-    "port": str(_PORT),
     "max_connections": "200",
     "timezone": "UTC",
     "log_timezone": "UTC",
@@ -55,21 +53,21 @@ _INITDB_OPTIONS = (
 
 def prepare(placement: Placement) -> None:
     """Create the data folder if needed, and admit the users of this service."""
-    folder = placement.folder / NAME
+    folder, user = placement.folder / NAME, placement.user
     if not folder.exists():
         # Under a temporary name, so that a kill leaves no incomplete folder.
         unfinished = folder.with_suffix(".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
-        make_private(unfinished, placement.user)
+        make_private(unfinished, user)
         initdb = placement.binaries.postgres / "bin/initdb"
         made = subprocess.run(  # noqa: S603 - our own program
             [initdb, "--pgdata", unfinished, *_INITDB_OPTIONS],
-            env=_ENVIRONMENT,
+            env=ENVIRONMENT,
             cwd=placement.folder,
             capture_output=True,
             text=True,
             check=False,
-            **run_as(placement.user),
+            **run_as(user),
         )
         if made.returncode != 0:
             log_file = placement.folder / "initdb.log"
@@ -82,7 +80,6 @@ def prepare(placement: Placement) -> None:
     if placement.programs_user is not None:
         roles.append((placement.programs_user.pw_name, ROLE))
     user_map = "".join(f'tallystick "{name}" {role}\n' for name, role in roles)
-    user = placement.user
     owner = (user.pw_uid, user.pw_gid) if user else (-1, -1)
     admitted = f"local all {OWNER_ROLE},{ROLE} peer map=tallystick\n"
     for name, text in (("pg_ident.conf", user_map), ("pg_hba.conf", admitted)):
@@ -91,40 +88,30 @@ def prepare(placement: Placement) -> None:
 
 
 def program(placement: Placement) -> Program:
-    folder = placement.folder / NAME
+    folder, socket = placement.folder / NAME, str(placement.sockets / SOCKET_NAME)
     settings = _SETTINGS | {"unix_socket_directories": str(placement.sockets)}
     options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-    # A question that opens a session and ends it at once.
+    # A question that opens a session, in version 3.0 of the protocol, and ends it at once.
     words = f"user\0{OWNER_ROLE}\0database\0postgres\0\0".encode()
-    opening = struct.pack("!II", 8 + len(words), _PROTOCOL) + words
+    question = struct.pack("!II", 8 + len(words), 3 << 16) + words + b"X" + struct.pack("!I", 4)
     return Program(
         name=NAME,
         command=(str(placement.binaries.postgres / "bin/postgres"), "-D", str(folder), *options),
         folder=str(placement.folder),
-        environment=_ENVIRONMENT,
+        environment=ENVIRONMENT,
         user=placement.user,
         stop_signal=signal.SIGINT,  # "fast" shutdown: disconnects sessions without losing data
         stop_seconds=20.0,
-        # A busy session doesn't notice that its server was killed, and blocks the next server.
-        orphans=NAME,
-        pid_files=(str(folder / "postmaster.pid"), str(placement.sockets / f"{_SOCKET_NAME}.lock")),
-        probe=Probe(
-            socket=str(placement.sockets / _SOCKET_NAME),
-            question=opening + b"X" + struct.pack("!I", 4),
-            not_ready=b"C57P03\0",  # cannot_connect_now: it starts, recovers or stops
-        ),
+        pid_files=(str(folder / "postmaster.pid"), f"{socket}.lock"),
+        # The error cannot_connect_now: it starts, recovers or stops.
+        probe=Probe(socket, question, not_ready=b"C57P03\0"),
         longest_backoff_seconds=1.0,
     )
 
 
 def database_url(placement: Placement, role: str = ROLE) -> str:
-    url = URL.create(
-        "postgresql+psycopg2",
-        username=role,
-        database=DATABASE,
-        query={"host": str(placement.sockets)},
-    )
-    return url.render_as_string(hide_password=False)
+    host = quote(str(placement.sockets), safe="")
+    return f"postgresql+psycopg2://{role}@/{DATABASE}?host={host}"
 
 
 def answers(placement: Placement) -> bool:
@@ -136,12 +123,11 @@ def answers(placement: Placement) -> bool:
     except psycopg2.OperationalError:
         return False
     connection.autocommit = True  # CREATE DATABASE can't run in a transaction.
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
-        if cursor.fetchone() is None:
+    with closing(connection), connection.cursor() as cursor:
+        cursor.execute("SELECT FROM pg_database WHERE datname = %s", (DATABASE,))
+        if cursor.rowcount == 0:
             cursor.execute(f"CREATE DATABASE {DATABASE}")
-        cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,))
-        if cursor.fetchone() is None:
+        cursor.execute("SELECT FROM pg_roles WHERE rolname = %s", (ROLE,))
+        if cursor.rowcount == 0:
             cursor.execute(f"CREATE ROLE {ROLE} LOGIN")
-    connection.close()
     return True

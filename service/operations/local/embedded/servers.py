@@ -1,5 +1,7 @@
 """The embedded servers of one data folder, from start to stop."""
 
+import contextlib
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -7,16 +9,19 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from pwd import struct_passwd
+from signal import SIGINT
 from typing import Self
 
+import psutil
+
 from service.operations.local.embedded import postgres, valkey
-from service.operations.local.embedded.binaries import find_binaries
-from service.operations.local.embedded.errors import ServersError, ServerStartError
-from service.operations.local.embedded.ownership import lock_folder, stop_leftovers, unlock_folder
-from service.operations.local.embedded.placement import Placement, place
-from service.operations.local.processes.handle import Supervisor
+from service.operations.local.embedded.placement import Placement, find_binaries, place
+from service.operations.local.processes.handle import ServersError, ServerStartError, Supervisor
+from service.operations.local.run_state import lock_folder, unlock_folder
 
 START_SECONDS = 60.0
+STOP_SECONDS = 15.0
+_SERVERS = frozenset({"postgres", "initdb", "valkey-server"})
 
 
 class EmbeddedServers:
@@ -28,11 +33,14 @@ class EmbeddedServers:
     """
 
     supervisor: Supervisor
-    notices: tuple[str, ...]  # to show to the person who started this
-    database_url: str  # for the service's role, which owns nothing
-    migration_database_url: str  # for the owner of the tables
-    redis_url: str
-    _placement: Placement | None
+    notices: list[str]  # to show to the person who started this
+    database_url: str = ""  # for the service's role, which owns nothing
+    migration_database_url: str = ""  # for the owner of the tables
+    redis_url: str = ""
+    _placement: Placement | None = None
+    # For another user that uses the servers, and open files that the supervisor keeps.
+    _programs_user: struct_passwd | None = None
+    _kept_open: tuple[int, ...] = ()
 
     def __init__(
         self, data_dir: Path, *, with_postgres: bool = True, with_redis: bool = True
@@ -52,10 +60,9 @@ class EmbeddedServers:
     def start(self) -> None:
         """Lock the folder and start the servers; return once both accept connections.
 
-        Raises `AlreadyRunningError` while another process owns the folder, and another
-        `ServersError` with one line that says what is wrong.
+        Raises `ServersError` with one line that says what is wrong, such as another owner.
         """
-        self.notices = ()
+        self.notices = []
         try:
             if not self.data_dir.exists():
                 self.data_dir.mkdir(parents=True)
@@ -70,27 +77,20 @@ class EmbeddedServers:
             raise
 
     def _start(self) -> None:
-        self._start_servers()
-
-    def _start_servers(
-        self, kept_open: tuple[int, ...] = (), programs_user: struct_passwd | None = None
-    ) -> None:
-        """Start the servers for another user too; the supervisor keeps file descriptors open."""
         (self.data_dir / "log").mkdir(mode=0o700, exist_ok=True)
         lock = lock_folder(self.data_dir)
         self._at_stop.callback(unlock_folder, lock)
-        placement = self._placement = None
+        placement = None
         if self._with_postgres or self._with_redis:
             binaries = find_binaries(with_valkey=self._with_redis)
-            placement = self._placement = place(self.data_dir, binaries, programs_user)
-            self.notices += placement.notices
+            placement = place(self.data_dir, binaries, self.notices, self._programs_user)
+            self._placement = placement
             if placement.sockets.parent != placement.folder:
                 self._at_stop.callback(shutil.rmtree, placement.sockets, ignore_errors=True)
             stop_leftovers(placement.folder, placement.user)
-        self.supervisor = Supervisor(self.data_dir / "log", (lock, *kept_open))
+        self.supervisor = Supervisor(self.data_dir / "log", (lock, *self._kept_open))
         self._at_stop.callback(self.supervisor.close)
         if placement and self._with_redis:
-            valkey.prepare(placement)
             self.redis_url = valkey.redis_url(placement)
             self.supervisor.start(valkey.program(placement))
         if placement and self._with_postgres:
@@ -119,3 +119,26 @@ class EmbeddedServers:
             if crashed >= most_crashes or time.monotonic() > deadline:
                 raise ServerStartError(name, self.log_file(name))
             time.sleep(0.02)
+
+
+def stop_leftovers(folder: Path, user: struct_passwd | None) -> None:
+    """Stop servers of the folder that outlived their supervisor; use SIGKILL if they are slow.
+
+    PID files aren't trusted, because process IDs are reused: a leftover is a process of the
+    servers' user that runs one of their programs with a folder in this one as an argument or, like
+    PostgreSQL's sessions, as its working directory. psutil checks its start time before a signal.
+    """
+    user_id, leftovers = user.pw_uid if user else os.geteuid(), []
+    for process in psutil.process_iter(["cmdline", "cwd", "name", "uids"]):
+        found = process.info
+        words = (*(found["cmdline"] or ()), found["cwd"] or "")
+        is_server = found["name"] in _SERVERS and found["uids"] and found["uids"].real == user_id
+        if is_server and folder in (Path(word).parent for word in words):
+            leftovers.append(process)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(SIGINT)  # for PostgreSQL, the "fast" shutdown
+    _, stubborn = psutil.wait_procs(leftovers, timeout=STOP_SECONDS)
+    for process in stubborn:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(stubborn, timeout=STOP_SECONDS)

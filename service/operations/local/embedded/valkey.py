@@ -1,29 +1,24 @@
 """Valkey in a data folder: on a Unix socket, without persistence, because Redis is disposable."""
 
-import os
 from urllib.parse import quote
 
 from redis import Redis, RedisError
 
-from service.operations.local.embedded.placement import Placement, make_private
+from service.operations.local.embedded.placement import ENVIRONMENT, Placement, make_private
 from service.operations.local.processes.handle import Probe, Program
 
 NAME = "valkey"
 SOCKET_NAME = "valkey.sock"
 
 
-def prepare(placement: Placement) -> None:
-    make_private(placement.folder / NAME, placement.user)
-
-
 def program(placement: Placement) -> Program:
-    folder = placement.folder / NAME
+    socket = str(placement.sockets / SOCKET_NAME)
     options = {
         "port": "0",
-        "unixsocket": str(placement.sockets / SOCKET_NAME),
+        "unixsocket": socket,
         # The sockets' folder decides who can connect.
         "unixsocketperm": "777",
-        "dir": str(folder),
+        "dir": str(make_private(placement.folder / NAME, placement.user)),
         "save": "",
         "appendonly": "no",
         "loglevel": "warning",
@@ -35,13 +30,9 @@ def program(placement: Placement) -> Program:
         name=NAME,
         command=(str(placement.binaries.valkey), *words),
         folder=str(placement.folder),
-        environment={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
+        environment=ENVIRONMENT,
         user=placement.user,
-        probe=Probe(
-            socket=str(placement.sockets / SOCKET_NAME),
-            question=b"PING\r\nQUIT\r\n",
-            not_ready=b"-LOADING",
-        ),
+        probe=Probe(socket, b"PING\r\nQUIT\r\n", not_ready=b"-LOADING"),
         longest_backoff_seconds=1.0,
     )
 

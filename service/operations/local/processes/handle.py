@@ -1,15 +1,29 @@
-"""What the supervising process runs, and the owner's side of it."""
+"""What the supervising process runs, the owner's side of it, and the errors of both."""
 
 import pwd
-import socket
 import subprocess
 import sys
 import threading
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing import Pipe
 from pathlib import Path
 from signal import SIGTERM
 from typing import Any, NamedTuple
+
+
+class ServersError(Exception):
+    """Base of all errors of the local stack; every message is one line for a person."""
+
+
+class ServerStartError(ServersError):
+    """A server doesn't start; its log says why."""
+
+    def __init__(self, program: str, log_file: Path) -> None:
+        super().__init__(f"{program} didn't start; see {log_file}")
+
+
+class SupervisorError(ServersError):
+    """The supervisor process exited, or could not carry out an order."""
 
 
 def run_as(user: pwd.struct_passwd | None) -> dict[str, Any]:
@@ -17,8 +31,7 @@ def run_as(user: pwd.struct_passwd | None) -> dict[str, Any]:
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Probe:
+class Probe(NamedTuple):
     """How to see from outside that a program works.
 
     The program answers `question` on its Unix `socket` and closes the connection. An answer with
@@ -28,8 +41,6 @@ class Probe:
     socket: str
     question: bytes
     not_ready: bytes
-    silent_seconds: float = 10.0
-    not_ready_seconds: float = 300.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +58,6 @@ class Program:
     stop_signal: int = SIGTERM
     stop_seconds: float = 10.0
     descriptors: tuple[int, ...] = ()  # open files of the supervisor process, to inherit
-    orphans: str | None = None  # processes that outlive a killed one and keep it from starting
     pid_files: tuple[str, str] | None = None  # PostgreSQL's, and that of its socket
     stage: int = 0  # programs of a higher stage stop before those of a lower one
     probe: Probe | None = None  # one that fails it for too long is killed and started again
@@ -61,10 +71,6 @@ class Status(NamedTuple):
     crashes: int
 
 
-class SupervisorError(Exception):
-    """The supervisor process exited, or could not carry out an order."""
-
-
 class Supervisor:
     """Start and stop programs through a separate process that ends with this process.
 
@@ -74,7 +80,7 @@ class Supervisor:
     """
 
     def __init__(self, logs: Path, kept_open: tuple[int, ...] = ()) -> None:
-        ours, theirs = socket.socketpair()
+        self._orders, theirs = Pipe()
         module = "service.operations.local.processes.supervisor"
         with (logs / "supervisor.log").open("ab") as log, theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own module
@@ -86,12 +92,8 @@ class Supervisor:
                 pass_fds=kept_open,
                 start_new_session=True,
             )
-        self._orders = Connection(ours.detach())
+        self.pid = self._process.pid
         self._turn = threading.Lock()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     def is_running(self) -> bool:
         return self._process.poll() is None

@@ -13,6 +13,7 @@ import logging
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,20 +21,22 @@ from collections.abc import Iterable
 from logging.handlers import RotatingFileHandler
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 import psutil
 
-from service.operations.local.processes.handle import Program, Status, run_as
-from service.operations.local.processes.probing import Prober
+from service.operations.local.processes.handle import Probe, Program, Status, run_as
 
-POLL_SECONDS: Final = 0.1
-STOPPING_POLL_SECONDS: Final = 0.02
-ORPHANS_SECONDS: Final = 5.0
 FIRST_BACKOFF_SECONDS: Final = 0.1
 # After running this long, a program counts as healthy and its next crash restarts the backoff.
 HEALTHY_SECONDS: Final = 30.0
+
+# An answer costs PostgreSQL a new session, about four milliseconds.
+PROBE_SECONDS: Final = 2.0
+# How long a program may be silent, or answer that it is starting.
+SILENT_SECONDS: Final = 10.0
+STARTING_SECONDS: Final = 300.0
+MOST_PATIENCE: Final = 64
 
 LONGEST_LOG_BYTES: Final = 10_000_000
 OLDER_LOGS: Final = 9
@@ -46,62 +49,94 @@ START_ERRORS: Final = (OSError, subprocess.SubprocessError)
 
 # Linux ends the children of a killed supervisor, and hands it those of a killed program. Elsewhere,
 # the next start stops the former, and the latter remain.
-_prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else None
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else lambda *_options: 0
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
-class LogFile(RotatingFileHandler):
-    """A log that is renamed to `.1` once it is too long, and deleted after `OLDER_LOGS` renames."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            path, maxBytes=LONGEST_LOG_BYTES, backupCount=OLDER_LOGS, encoding="utf-8", delay=True
-        )
-
-    def write(self, lines: str) -> None:
-        """Write lines, which stay in one file."""
-        self.emit(logging.makeLogRecord({"msg": lines}))
+def open_log(path: Path) -> logging.Logger:
+    """Return a log that is renamed to `.1` once it is too long, in which a message stays whole."""
+    log = logging.Logger(path.stem)
+    log.addHandler(
+        RotatingFileHandler(path, "a", LONGEST_LOG_BYTES, OLDER_LOGS, encoding="utf-8", delay=True)
+    )
+    return log
 
 
-class Output(LogFile):
-    """The log of a program, and the pipe to it that its processes write to.
+class Prober:
+    """Ask one program again and again, without waiting, and count how long it has not been ready.
 
-    The pipe stays open when the program restarts: a process that outlives it can still write.
+    Each time a program was killed without having been ready since, it gets twice the time: a slow
+    machine must not keep a server from ever finishing its recovery.
     """
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.reader, self.writer = os.pipe()
-        os.set_blocking(self.reader, False)
-        if hasattr(fcntl, "F_SETPIPE_SZ"):  # only Linux has it, and the user may have no room left
-            with contextlib.suppress(OSError):
-                fcntl.fcntl(self.writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        self._unfinished = b""
+    def __init__(self, probe: Probe) -> None:
+        self._probe, self._patience = probe, 1
+        self._connection: socket.socket | None = None
+        self.begin(0.0)
 
-    def save(self, *, is_over: bool = False) -> None:
-        """Write the complete lines; also the last one if its process `is_over`."""
-        printed = self._unfinished
-        with contextlib.suppress(BlockingIOError):
-            printed += os.read(self.reader, _PIPE_BYTES)
-        lines, newline, rest = printed.rpartition(b"\n")
-        if rest and (is_over or len(rest) > _PIPE_BYTES):  # an endless line is written in parts
-            lines, newline, rest = printed, b"\n", b""
-        if newline:
-            self.write(lines.decode(errors="backslashreplace"))
-        self._unfinished = rest
+    def begin(self, now: float) -> None:
+        """Start to count for a new process."""
+        self._hang_up()
+        self._looked_at = self._ask_at = now
+        self._waited_seconds, self._most_seconds = 0.0, SILENT_SECONDS
+
+    def find_complaint(self, now: float) -> str | None:
+        """Ask or listen; return what is wrong once it has lasted for too long."""
+        # Time in which this process did not run either says nothing about the program.
+        self._waited_seconds += min(now - self._looked_at, 1.0)
+        self._looked_at = now
+        try:
+            if self._connection is not None:
+                # Programs send their whole answer at once, and then hang up.
+                answer = self._connection.recv(4096)
+                if self._probe.not_ready in answer:
+                    self._most_seconds = STARTING_SECONDS
+                elif answer:
+                    self._waited_seconds, self._most_seconds = 0.0, SILENT_SECONDS
+                    self._patience = 1
+                self._hang_up()
+            elif now >= self._ask_at:
+                self._ask_at = now + PROBE_SECONDS
+                self._connection = socket.socket(socket.AF_UNIX)
+                self._connection.setblocking(False)
+                self._connection.connect(self._probe.socket)
+                self._connection.sendall(self._probe.question)
+        except BlockingIOError:
+            pass  # the answer comes later
+        except OSError:  # nobody listens, or it was killed
+            self._hang_up()
+        if (waited := self._waited_seconds) <= self._most_seconds * self._patience:
+            return None
+        missed = "answered" if self._most_seconds == SILENT_SECONDS else "been ready"
+        self._patience = min(2 * self._patience, MOST_PATIENCE)
+        self.begin(now)
+        return f"hasn't {missed} for {waited:.0f} s"
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
 
 class Child:
-    """A program and, while it runs, its process, which dies with this one."""
+    """A program and, while it runs, its process, which dies with this one.
+
+    The pipe to its log stays open when it restarts: a process that outlives it can still write.
+    """
 
     def __init__(self, program: Program, logs: Path) -> None:
         self.program = program
-        self.output = Output(logs / f"{program.name}.log")
         self.process: subprocess.Popen[bytes] | None = None
         self.crashes = 0
-        self._failures = 0
+        self.output, self._output_writer = os.pipe()
+        os.set_blocking(self.output, False)
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):  # the user may have no room left
+                fcntl.fcntl(self._output_writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._log, self._unfinished = open_log(logs / f"{program.name}.log"), b""
         self._started_at = 0.0
+        self._backoff_seconds = FIRST_BACKOFF_SECONDS
         self._restart_at: float | None = None
         self._prober = Prober(program.probe) if program.probe else None
 
@@ -111,28 +146,24 @@ class Child:
             return
         self._restart_at = None
         program, supervisor = self.program, os.getpid()
-        environment = program.environment
-        if program.pid_files:
-            environment = environment | name_predecessor(*program.pid_files)
+        predecessor = name_predecessor(*program.pid_files) if program.pid_files else {}
 
         def die_with_supervisor() -> None:
             # After the change of user, which would clear the setting.
-            if _prctl is not None:
-                _prctl(_PR_SET_PDEATHSIG, program.stop_signal, 0, 0, 0)
-                if os.getppid() != supervisor:  # It died in between.
-                    os._exit(1)
+            _prctl(_PR_SET_PDEATHSIG, program.stop_signal, 0, 0, 0)
+            if os.getppid() != supervisor:  # It died in between.
+                os._exit(1)
 
         self.process = subprocess.Popen(  # noqa: S603 - the owner of the data folder names it
             program.command,
             cwd=program.folder,
-            env=environment,
+            env=program.environment | predecessor,
             stdin=subprocess.DEVNULL,
-            stdout=self.output.writer,
+            stdout=self._output_writer,
             stderr=subprocess.STDOUT,
-            # Ctrl-C must reach only the owner, which stops the children in order.
-            start_new_session=True,
+            start_new_session=True,  # Ctrl-C is for the owner, which stops them in order
             pass_fds=program.descriptors,
-            preexec_fn=die_with_supervisor if _prctl is not None else None,
+            preexec_fn=die_with_supervisor,
             **run_as(program.user),
         )
         self._started_at = time.monotonic()
@@ -144,8 +175,8 @@ class Child:
         name, now = self.program.name, time.monotonic()
         if self.process is not None and (code := self.process.poll()) is not None:
             self.end()
-            if self.program.orphans:
-                kill_orphans(self.program.orphans)
+            if self.program.pid_files:  # a busy session of a killed PostgreSQL blocks the next
+                kill_orphans(name)
             return f"{name} exited with code {code}; {self._plan_restart()}"
         if self._restart_at is not None and now >= self._restart_at:
             try:
@@ -175,16 +206,28 @@ class Child:
             self.process.kill()
             self.process.wait()
         self.process = None
-        self.output.save(is_over=True)
+        self.save_output(is_over=True)
+
+    def save_output(self, *, is_over: bool = False) -> None:
+        """Log the complete lines; also the last one if its process `is_over`."""
+        printed = self._unfinished
+        with contextlib.suppress(BlockingIOError):
+            printed += os.read(self.output, _PIPE_BYTES)
+        lines, newline, rest = printed.rpartition(b"\n")
+        if rest and (is_over or len(rest) > _PIPE_BYTES):  # an endless line is written in parts
+            lines, newline, rest = printed, b"\n", b""
+        if newline:
+            self._log.info(lines.decode(errors="backslashreplace"))
+        self._unfinished = rest
 
     def _plan_restart(self) -> str:
         self.crashes += 1
-        if time.monotonic() - self._started_at > HEALTHY_SECONDS:
-            self._failures = 0
-        delay = FIRST_BACKOFF_SECONDS * 2.0**self._failures
-        delay = min(delay, self.program.longest_backoff_seconds)
-        self._failures = min(self._failures + 1, 10)
-        self._restart_at = time.monotonic() + delay
+        now = time.monotonic()
+        if now - self._started_at > HEALTHY_SECONDS:
+            self._backoff_seconds = FIRST_BACKOFF_SECONDS
+        delay = min(self._backoff_seconds, self.program.longest_backoff_seconds)
+        self._backoff_seconds = 2 * delay
+        self._restart_at = now + delay
         return f"restarting in {delay:.1f} s"
 
 
@@ -218,37 +261,34 @@ def kill_orphans(name: str | None = None, spared: frozenset[int] = frozenset()) 
             if child.pid not in spared and name in (None, child.name()):
                 child.kill()
                 orphans.append(child)
-    psutil.wait_procs(orphans, timeout=ORPHANS_SECONDS)
+    psutil.wait_procs(orphans, timeout=5)
 
 
 class SupervisingProcess:
     """Run the programs that the owner orders, until the owner exits or closes its socket."""
 
     def __init__(self, orders: Connection, logs: Path) -> None:
-        self._orders = orders
-        self._logs = logs
-        self._log = LogFile(logs / "supervisor.log")
-        self._owner = os.getppid()
+        self._orders, self._logs, self._log = orders, logs, open_log(logs / "supervisor.log")
         self._children: dict[str, Child] = {}
-        self._ending = False
 
     def run(self) -> None:
-        def end(_signal: int, _frame: FrameType | None) -> None:
-            self._ending = True
-
+        owner, ending = os.getppid(), list[int]()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, end)
-        if _prctl is not None:
-            _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        signal.signal(signal.SIGTERM, lambda number, _frame: ending.append(number))
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         try:
-            while not self._ending and os.getppid() == self._owner:
-                if self._pause(POLL_SECONDS, self._orders.fileno()):
+            while not ending and os.getppid() == owner:
+                if self._pause(0.1, self._orders.fileno()):
                     try:
                         self._orders.send(self._obey(*self._orders.recv()))
                     except (EOFError, OSError):
                         break
-                self._check_children()
-                self._reap_orphans()
+                for child in self._children.values():
+                    if event := child.check():
+                        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+                        self._log.info(f"{now} {event}")
+                if sys.platform == "linux":
+                    self._reap_orphans()
         finally:
             children = self._children.values()
             for stage in sorted({child.program.stage for child in children}, reverse=True):
@@ -256,19 +296,15 @@ class SupervisingProcess:
                 # Orphans of a killed program must not keep using servers that are about to stop.
                 kill_orphans(spared=self._own_pids())
             for child in children:
-                child.output.save(is_over=True)
+                child.save_output(is_over=True)
 
     def _pause(self, seconds: float, *awaited: int) -> bool:
-        """Save what the programs print; return True as soon as an awaited descriptor is ready."""
-        outputs = {child.output.reader: child.output for child in self._children.values()}
-        ends_at = time.monotonic() + seconds
-        while (left := ends_at - time.monotonic()) > 0:
-            ready, _, _ = select.select([*awaited, *outputs], [], [], left)
-            for descriptor in outputs.keys() & set(ready):
-                outputs[descriptor].save()
-            if set(awaited) & set(ready):
-                return True
-        return False
+        """Wait for output, and save it; return whether an awaited descriptor is ready."""
+        printing = {child.output: child for child in self._children.values()}
+        ready, _, _ = select.select([*awaited, *printing], [], [], seconds)
+        for descriptor in printing.keys() & set(ready):
+            printing[descriptor].save_output()
+        return not printing.keys() >= set(ready)
 
     def _stop(self, children: Iterable[Child]) -> None:
         """Stop programs at the same time, and kill those that take too long."""
@@ -279,7 +315,7 @@ class SupervisingProcess:
             ends_at = asked_at + child.program.stop_seconds
             # What they print is saved meanwhile: a full pipe would keep them from exiting.
             while child.is_running() and time.monotonic() < ends_at:
-                self._pause(STOPPING_POLL_SECONDS)
+                self._pause(0.02)
             child.end()
 
     def _obey(self, verb: str, what: Any) -> dict[str, Status] | str:
@@ -291,8 +327,6 @@ class SupervisingProcess:
                 self._children[what.name].start()
             elif verb == "stop":
                 self._stop(child for name, child in self._children.items() if name == what)
-            else:
-                self._check_children()
         except START_ERRORS as error:
             return str(error)
         return {
@@ -300,20 +334,11 @@ class SupervisingProcess:
             for name, child in self._children.items()
         }
 
-    def _check_children(self) -> None:
-        for child in self._children.values():
-            if event := child.check():
-                now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-                self._log.write(f"{now} {event}")
-
     def _reap_orphans(self) -> None:
         """Reap orphans that exited; leave our own children to their `Child` objects."""
-        if _prctl is None:
-            return
+        peek = os.WEXITED | os.WNOHANG | os.WNOWAIT
         with contextlib.suppress(ChildProcessError):
-            while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                if ended.si_pid in self._own_pids():
-                    return
+            while (ended := os.waitid(os.P_ALL, 0, peek)) and ended.si_pid not in self._own_pids():
                 os.waitpid(ended.si_pid, 0)
 
     def _own_pids(self) -> frozenset[int]:

@@ -21,7 +21,8 @@ from service.config import Config
 from service.config.secret_files import SUFFIX
 from service.config.settings import SECRETS
 from service.core.blobs import BlobStore, local_folder
-from service.operations.local import run_state
+from service.operations.key_files import ENCRYPTION_KEY_NAME, FALLBACKS_SUFFIX, SECRET_KEY_NAME
+from service.operations.local.run_state import STATE_NAME
 from service.operations.maintenance.doctor.findings import Diagnosis, fail, judge, ok, warn
 
 _KNOWN: Final = tuple(setting.name.upper() for setting in fields(Config))
@@ -52,9 +53,9 @@ _ADVICE: Final = "check STORAGE_URL, the folder's owner or the bucket's policy, 
 _GIB: Final = 1024**3
 _LOW: Final = (0.10, 2 * _GIB)
 _NEARLY_FULL: Final = (0.02, _GIB // 4)
-_KEYS: Final = (run_state.SECRET_KEY_NAME, run_state.ENCRYPTION_KEY_NAME)
-_FALLBACKS: Final = tuple(f"{name}{run_state.FALLBACKS_SUFFIX}" for name in _KEYS)
-_PRIVATE: Final = (*_KEYS, *_FALLBACKS, run_state.STATE_NAME)
+_KEYS: Final = (SECRET_KEY_NAME, ENCRYPTION_KEY_NAME)
+_FALLBACKS: Final = tuple(f"{name}{FALLBACKS_SUFFIX}" for name in _KEYS)
+_PRIVATE: Final = (*_KEYS, *_FALLBACKS, STATE_NAME)
 
 
 def check_names(environment: Mapping[str, str]) -> Iterator[Diagnosis]:
