@@ -2,8 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,18 +12,9 @@ import msgspec
 from service.cli.command import USUAL_DATA_DIR, CommandError, data_option, one_line_errors, reach
 from service.config import read_secrets
 from service.errors import ConfigError
+from service.operations.doctor import findings, machine, servers
+from service.operations.doctor.findings import FAIL, OK, STATUSES, WARN, Diagnosis
 from service.operations.local.run_state import find_state
-from service.operations.maintenance.doctor import machine, outside, servers
-from service.operations.maintenance.doctor.findings import (
-    FAIL,
-    OK,
-    STATUSES,
-    WARN,
-    Check,
-    Diagnosis,
-    exit_code,
-    run_check,
-)
 
 _COLORS: Final = {OK: "green", WARN: "yellow", FAIL: "red"}
 
@@ -52,7 +42,7 @@ def doctor(data_dir: Path | None, as_json: bool) -> None:
         click.echo(msgspec.json.encode({**counts, "findings": [one._asdict() for one in found]}))
     else:
         click.echo(", ".join(f"{status}: {number}" for status, number in counts.items()))
-    sys.exit(exit_code(found))
+    sys.exit(findings.exit_code(found))
 
 
 def _look(data_dir: Path | None) -> Iterator[Diagnosis]:
@@ -68,21 +58,21 @@ def _look(data_dir: Path | None) -> Iterator[Diagnosis]:
     state = (find_state(folder) if folder else None) or {}
     environment |= state
     # Each whatever the others find, in the order in which someone would look.
-    checks: Sequence[tuple[str, Check]] = (
-        ("settings", partial(machine.check_names, environment)),
-        ("settings", partial(machine.check_values, config)),
-        ("versions", machine.check_versions),
-        ("permissions", partial(machine.check_permissions, folder)),
-        ("database", partial(servers.check_database, config)),
-        ("redis", partial(servers.check_redis, config)),
-        ("storage", partial(machine.check_storage, config)),
-        ("disk", partial(machine.check_disks, config, folder)),
-        ("queue", partial(servers.check_work, config)),
-        ("mail", partial(outside.check_mail, config)),
-        ("payments", partial(outside.check_payments, config)),
-        ("backups", partial(outside.check_backups, environment)),
-        ("web", partial(outside.check_web, config)),
-        ("spark", partial(outside.check_spark, config)),
+    checks: tuple[tuple[str, Iterable[Diagnosis]], ...] = (
+        ("settings", machine.check_names(environment)),
+        ("settings", machine.check_values(config)),
+        ("versions", machine.check_versions()),
+        ("permissions", machine.check_permissions(folder)),
+        ("database", servers.check_database(config)),
+        ("redis", servers.check_redis(config)),
+        ("storage", machine.check_storage(config)),
+        ("disk", machine.check_disks(config, folder)),
+        ("queue", servers.check_work(config)),
+        ("mail", servers.check_mail(config)),
+        ("payments", servers.check_payments(config)),
+        ("backups", servers.check_backups(environment)),
+        ("web", servers.check_web(config)),
+        ("spark", servers.check_spark(config)),
     )
     for area, check in checks:
-        yield from run_check(area, check)
+        yield from findings.run_check(area, check)

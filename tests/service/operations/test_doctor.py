@@ -28,18 +28,16 @@ from service.jobs.process import QueueWorker
 from service.models import Audit
 from service.models.mail.outbox import Mail
 from service.operations.backup.repository import new_key
-from service.operations.maintenance.doctor.findings import (
-    Check,
+from service.operations.doctor.findings import (
     Diagnosis,
-    compare_clock,
-    days_and_hours,
     exit_code,
     fail,
     ok,
     run_check,
+    say_age,
     warn,
 )
-from service.operations.maintenance.doctor.machine import (
+from service.operations.doctor.machine import (
     check_disks,
     check_names,
     check_permissions,
@@ -47,14 +45,17 @@ from service.operations.maintenance.doctor.machine import (
     check_values,
     check_versions,
 )
-from service.operations.maintenance.doctor.outside import (
+from service.operations.doctor.servers import (
     check_backups,
+    check_database,
     check_mail,
     check_payments,
+    check_redis,
     check_spark,
     check_web,
+    check_work,
+    compare_clock,
 )
-from service.operations.maintenance.doctor.servers import check_database, check_redis, check_work
 from service.operations.maintenance.sweeper import SWEEPER_LOCK
 from tests.cases import each_case
 from tests.databases import as_ordinary, as_owner
@@ -214,7 +215,7 @@ def test_a_machine_whose_clock_is_wrong_is_found(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = SimpleNamespace(time=lambda: time.time() - 2.5 * 3600)
-    monkeypatch.setattr("service.operations.maintenance.doctor.servers.time", slow)
+    monkeypatch.setattr("service.operations.doctor.servers.time", slow)
     for check in (check_database, check_redis):
         assert any(
             "2 hours ahead of this machine" in words for _, words in _problems(check(config))
@@ -259,7 +260,7 @@ def test_workers_are_found_whatever_the_clock_says(
     for queues in (["uploads", "ingest"], ["mail"], ["notices"]):
         QueueWorker(redis, queues).register_birth()  # type: ignore[no-untyped-call]
     fast = SimpleNamespace(time=lambda: time.time() + 2.5 * 3600)
-    monkeypatch.setattr("service.operations.maintenance.doctor.servers.time", fast)
+    monkeypatch.setattr("service.operations.doctor.servers.time", fast)
     (problem,) = _problems(check_redis(config))
     assert "clock" in problem[1]
 
@@ -295,9 +296,7 @@ def test_a_folder_of_an_ordinary_user_is_left_alone_by_root(
     config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr(
-        "service.operations.maintenance.doctor.machine._owner", lambda _folder: 1000
-    )
+    monkeypatch.setattr("service.operations.doctor.machine._owner", lambda _folder: 1000)
     assert not _problems(check_storage(config))
     assert not (tmp_path / "blobs").exists()
 
@@ -500,16 +499,15 @@ def test_the_exit_code_is_that_of_the_worst_finding_and_a_broken_check_is_one() 
         yield ok("first")
         raise RuntimeError("CANARY")
 
-    check: Check = broken
-    assert [one.status for one in run_check("x", check)] == ["ok", "fail"]
-    assert "CANARY" not in str(list(run_check("x", check)))
+    assert [one.status for one in run_check("x", broken())] == ["ok", "fail"]
+    assert "CANARY" not in str(list(run_check("x", broken())))
 
 
 @each_case(
     ("seconds", "words"), [(0, "0 seconds"), (60, "1 minute"), (7300, "2 hours"), (9e5, "10 days")]
 )
 def test_durations_are_said_in_one_unit(seconds: float, words: str) -> None:
-    assert days_and_hours(seconds) == words
+    assert say_age(seconds) == words
 
 
 def test_a_spark_cluster_that_is_away_is_found(config: Config) -> None:

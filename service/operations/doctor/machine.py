@@ -4,7 +4,6 @@ import errno
 import os
 import platform
 import shutil
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
@@ -21,9 +20,9 @@ from service.config import Config
 from service.config.secret_files import SUFFIX
 from service.config.settings import SECRETS
 from service.core.blobs import BlobStore, local_folder
-from service.operations.key_files import ENCRYPTION_KEY_NAME, FALLBACKS_SUFFIX, SECRET_KEY_NAME
+from service.operations.doctor.findings import Diagnosis, fail, judge, ok, warn
+from service.operations.key_files import ENCRYPTION_KEY_NAME, SECRET_KEY_NAME, KeyFiles
 from service.operations.local.run_state import STATE_NAME
-from service.operations.maintenance.doctor.findings import Diagnosis, fail, judge, ok, warn
 
 _KNOWN: Final = tuple(setting.name.upper() for setting in fields(Config))
 # As alike as `REDIS_URI` and `REDIS_URL`; fewer letters in common have other meanings.
@@ -44,18 +43,12 @@ _RETIRED: Final = frozenset(
     SWEEP_SECONDS UPLOAD_CPU_SECONDS
     """.split()  # noqa: SIM905 - a line for each name says no more
 )
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "")
-_ENCRYPTED: Final = ("require", "verify-ca", "verify-full")
 _LOCK: Final = Path(__file__).parents[4] / "requirements" / "service.lock"
 _SHOWN: Final = 5
 _PROBE: Final = b"tallystick doctor"
-_ADVICE: Final = "check STORAGE_URL, the folder's owner or the bucket's policy, and free space"
 _GIB: Final = 1024**3
 _LOW: Final = (0.10, 2 * _GIB)
 _NEARLY_FULL: Final = (0.02, _GIB // 4)
-_KEYS: Final = (SECRET_KEY_NAME, ENCRYPTION_KEY_NAME)
-_FALLBACKS: Final = tuple(f"{name}{FALLBACKS_SUFFIX}" for name in _KEYS)
-_PRIVATE: Final = (*_KEYS, *_FALLBACKS, STATE_NAME)
 
 
 def check_names(environment: Mapping[str, str]) -> Iterator[Diagnosis]:
@@ -64,29 +57,21 @@ def check_names(environment: Mapping[str, str]) -> Iterator[Diagnosis]:
     for name in sorted(environment.keys() - set(_KNOWN) - _OTHERS):
         setting = name.removesuffix(SUFFIX)
         alike = get_close_matches(setting, _KNOWN, n=1, cutoff=_ALIKE)
-        if name in _RETIRED:
-            problem, advice = "is no longer a setting", "remove it; see docs/operations.md"
-        elif setting in _KNOWN and setting in SECRETS:
-            continue
-        elif setting in _KNOWN:
-            problem, advice = "has no effect: only secrets come from files", f"set {setting}"
-        elif alike:
-            problem, advice = "isn't a setting", f"if you mean {alike[0]}, rename it"
-        else:
+        if setting in SECRETS or not (name in _RETIRED or alike):
             continue
         has_found = True
-        yield warn(f"{name} {problem}", advice)
+        if name in _RETIRED:
+            yield warn(f"{name} is no longer a setting", "remove it; see docs/operations.md")
+        elif setting in _KNOWN:
+            yield warn(f"{name} has no effect: only secrets come from files", f"set {setting}")
+        else:
+            yield warn(f"{name} isn't a setting", f"if you mean {alike[0]}, rename it")
     if not has_found:
         yield ok("no variable looks like a misspelled setting")
 
 
 def _is_remote(host: str | None) -> bool:
-    return (host or "") not in _LOOPBACK
-
-
-def _is_public(config: Config) -> bool:
-    """Check whether the service is for more than this machine."""
-    return _is_remote(urlsplit(config.base_url).hostname)
+    return (host or "") not in ("localhost", "127.0.0.1", "::1", "")
 
 
 def check_values(config: Config) -> Iterator[Diagnosis]:
@@ -97,56 +82,48 @@ def check_values(config: Config) -> Iterator[Diagnosis]:
 
 def _check_keys_and_logs(config: Config) -> Iterator[Diagnosis]:
     if config.session_idle_days > config.session_days:
-        problem = "SESSION_IDLE_DAYS is longer than SESSION_DAYS and has no effect"
-        yield warn(problem, "shorten it")
+        yield warn("SESSION_IDLE_DAYS is longer than SESSION_DAYS and has no effect", "shorten it")
     if config.secret_key_fallbacks or config.encryption_key_fallbacks:
         advice = "run `tallystick keys status`, then `tallystick keys drop`; see Rotating secrets"
         yield warn("a key has fallbacks: its rotation isn't finished", advice)
     if len(config.admin_tokens) > 1:
         yield warn("ADMIN_TOKEN has two tokens", "remove the old one and restart")
-    if _is_public(config) and not config.encryption_key:
-        problem = "ENCRYPTION_KEY is not set, so SECRET_KEY can't be replaced alone"
-        yield warn(problem, "set it; values that are sealed already stay readable")
     if config.log_level == "DEBUG":
         yield warn("LOG_LEVEL is DEBUG: logs grow fast", "set it to INFO")
+    if config.allows_private_targets:
+        everyone = "everyone with an account can send requests into your network"
+        advice = "turn it off unless your receivers are there"
+        yield warn(f"NOTICES_PRIVATE_TARGETS is on: {everyone}", advice)
 
 
 def _check_addresses(config: Config) -> Iterator[Diagnosis]:
     database, redis, smtp = map(urlsplit, (config.database_url, config.redis_url, config.smtp_url))
     mode = parse_qs(database.query).get("sslmode", [""])[-1]
-    if _is_public(config):
+    if _is_remote(urlsplit(config.base_url).hostname):  # it is for more than this machine
         if not config.base_url.startswith("https://"):
-            problem = "BASE_URL starts with http://, so browsers don't stay signed in"
-            yield fail(
-                problem, "put a proxy with TLS in front, and set BASE_URL to its https:// URL"
-            )
+            message = "BASE_URL starts with http://, so browsers don't stay signed in"
+            advice = "put a proxy with TLS in front, and set BASE_URL to its https:// URL"
+            yield fail(message, advice)
         if not config.trusted_proxies:
-            yield warn(
-                "TRUSTED_PROXIES is 0: behind a proxy, all clients share its address and its"
-                " limits; without one, nothing keeps a client from opening every connection",
-                "put a proxy in front, and set it to the number of proxies",
-            )
+            message = "TRUSTED_PROXIES is 0: behind a proxy, all clients share its address and its"
+            message += " limits; without one, nothing keeps a client from opening every connection"
+            yield warn(message, "put a proxy in front, and set it to the number of proxies")
         if not config.smtp_url:
             yield fail("SMTP_URL is not set: nobody gets a sign-in mail", "set a mail server")
-    if _is_remote(database.hostname) and mode not in _ENCRYPTED:
-        problem = "DATABASE_URL doesn't require TLS to another machine"
-        yield warn(problem, "add ?sslmode=verify-full")
+        if not config.encryption_key:
+            message = "ENCRYPTION_KEY is not set, so SECRET_KEY can't be replaced alone"
+            yield warn(message, "set it; values that are sealed already stay readable")
+    if _is_remote(database.hostname) and mode not in ("require", "verify-ca", "verify-full"):
+        advice = "add ?sslmode=verify-full"
+        yield warn("DATABASE_URL doesn't require TLS to another machine", advice)
     if redis.scheme == "redis" and _is_remote(redis.hostname):
         yield warn("REDIS_URL doesn't use TLS to another machine", "use rediss://")
     if smtp.scheme == "smtp" and smtp.password and _is_remote(smtp.hostname):
-        problem = "SMTP_URL sends its password without TLS"
-        yield fail(problem, "use smtps:// or smtp+starttls://")
+        advice = "use smtps:// or smtp+starttls://"
+        yield fail("SMTP_URL sends its password without TLS", advice)
     if _is_remote(config.metrics_host):
-        problem = (
-            "METRICS_HOST is reachable from other machines, and metrics have no authentication"
-        )
-        yield warn(problem, "let only Prometheus reach it")
-    if config.allows_private_targets:
-        yield warn(
-            "NOTICES_PRIVATE_TARGETS is on: everyone with an account can send requests into your"
-            " network",
-            "turn it off unless your receivers are there",
-        )
+        what = "METRICS_HOST is reachable from other machines, and metrics have no authentication"
+        yield warn(what, "let only Prometheus reach it")
 
 
 def check_versions(lock: Path = _LOCK) -> Iterator[Diagnosis]:
@@ -164,19 +141,17 @@ def check_versions(lock: Path = _LOCK) -> Iterator[Diagnosis]:
             compared += 1
             try:
                 installed = version(required.name)
-            except PackageNotFoundError:
-                different.append(f"{required.name} is missing")
-            else:
                 if installed not in required.specifier:
                     different.append(f"{required.name} is {installed}")
-    if not different:
-        yield ok(f"{compared} libraries match the lock file")
-        return
-    more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
-    yield warn(
-        f"installed libraries differ from the lock file: {', '.join(different[:_SHOWN])}{more}",
-        f"install those this release was tested with: pip install -r {lock.name}",
-    )
+            except PackageNotFoundError:
+                different.append(f"{required.name} is missing")
+    message = f"{compared} libraries match the lock file"
+    if different:
+        shown = ", ".join(different[:_SHOWN])
+        more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
+        message = f"installed libraries differ from the lock file: {shown}{more}"
+    advice = f"install those this release was tested with: pip install -r {lock.name}"
+    yield judge(message, advice, warns=bool(different))
 
 
 def check_storage(config: Config) -> Iterator[Diagnosis]:
@@ -195,11 +170,10 @@ def check_storage(config: Config) -> Iterator[Diagnosis]:
             raise OSError(errno.EIO, "its content differs")
         step = "delete"
         store.delete(key)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        yield fail(f"can't {step} a blob ({reason})", _ADVICE)
-    else:
         yield ok("a blob can be written, read and deleted")
+    except OSError as error:
+        advice = "check STORAGE_URL, the folder's owner or the bucket's policy, and free space"
+        yield fail(f"can't {step} a blob ({error.strerror or type(error).__name__})", advice)
 
 
 def _owner(folder: Path) -> int:
@@ -221,34 +195,27 @@ def check_disks(config: Config, data_dir: Path | None) -> Iterator[Diagnosis]:
             disks[folder.stat().st_dev] = (name, folder)  # the last name is the best known
     for name, folder in disks.values():
         usage, inodes = shutil.disk_usage(folder), os.statvfs(folder)
-        free, share = usage.free, usage.free / usage.total
-        is_full = share < _NEARLY_FULL[0] or free < _NEARLY_FULL[1]
-        yield judge(
-            f"the disk of {name} has {free / _GIB:,.1f} GiB free ({share:.0%})",
-            "free up space now: writes fail with 503 when it is full"
-            if is_full
-            else "free up space, or shorten the retention periods",
-            warns=share < _LOW[0] or free < _LOW[1],
-            fails=is_full,
-        )
-        if inodes.f_files and inodes.f_favail / inodes.f_files < _LOW[0]:
-            yield warn(
-                f"the disk of {name} has {inodes.f_favail / inodes.f_files:.0%} of its inodes free",
-                "blobs are files: use a file system with more inodes, or S3",
-            )
+        share = usage.free / usage.total
+        is_full = share < _NEARLY_FULL[0] or usage.free < _NEARLY_FULL[1]
+        message = f"the disk of {name} has {usage.free / _GIB:,.1f} GiB free ({share:.0%})"
+        advice = "free up space, or shorten the retention periods"
+        advice = "free up space now: writes fail with 503 when it is full" if is_full else advice
+        is_low = share < _LOW[0] or usage.free < _LOW[1]
+        yield judge(message, advice, warns=is_low, fails=is_full)
+        if inodes.f_files and (free := inodes.f_favail / inodes.f_files) < _LOW[0]:
+            advice = "blobs are files: use a file system with more inodes, or S3"
+            yield warn(f"the disk of {name} has {free:.0%} of its inodes free", advice)
 
 
 def check_permissions(data_dir: Path | None) -> Iterator[Diagnosis]:
     """Find keys in the data folder that others can read."""
     if data_dir is None:
         return
-    files = [data_dir / name for name in _PRIVATE if (data_dir / name).exists()]
-    others = stat.S_IRWXG | stat.S_IRWXO
-    readable = [path.name for path in files if path.stat().st_mode & others]
-    if readable:
-        yield fail(
-            f"other users can read {', '.join(readable)} in the data folder",
-            "run chmod 600 on them, and rotate the keys; see Rotating secrets",
-        )
-    else:
-        yield ok("only their owner can read the keys in the data folder")
+    files = [KeyFiles.of(data_dir, name) for name in (SECRET_KEY_NAME, ENCRYPTION_KEY_NAME)]
+    paths = [path for each in files for path in (each.current, each.fallbacks)]
+    private = [path for path in (*paths, data_dir / STATE_NAME) if path.exists()]
+    message = "only their owner can read the keys in the data folder"
+    if readable := [path.name for path in private if path.stat().st_mode & 0o077]:
+        message = f"other users can read {', '.join(readable)} in the data folder"
+    advice = "run chmod 600 on them, and rotate the keys; see Rotating secrets"
+    yield judge(message, advice, fails=bool(readable))
