@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from service.core.logs import configure_logging
-from service.operations.local.embedded.servers import EmbeddedServers
+from service.operations.local.servers import EmbeddedServers
 from tests.databases import count_rows
 from tests.embedded.stoppable import StoppableServers
 from tests.groups import arrange, scheduler

@@ -10,7 +10,7 @@ from uuid import uuid4
 from sqlalchemy import create_engine, inspect, make_url, text
 
 from service.core.db import migrate
-from service.operations.local.embedded.postgres import DATABASE, OWNER_ROLE, ROLE
+from service.operations.local.postgres import DATABASE, OWNER_ROLE, ROLE
 
 _TEMPLATE: Final = "migrated_template"
 

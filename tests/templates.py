@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from service.operations.local.embedded.servers import EmbeddedServers
+from service.operations.local.servers import EmbeddedServers
 from tests.databases import make_template, migrate_as_owner
 from tests.run_folder import run_folder
 

@@ -14,29 +14,15 @@ from service.cli.command import USUAL_DATA_DIR, CommandError, data_command, reac
 from service.cli.output import print_table
 from service.config import Config, read_secrets
 from service.operations.backup.creating import create_backup
-from service.operations.backup.manifests import (
-    Keep,
-    Manifest,
-    find_backup,
-    read_manifests,
-)
+from service.operations.backup.manifests import Keep, Manifest, find_backup, read_manifests
 from service.operations.backup.pruning import prune_backups
-from service.operations.backup.repository import (
-    BackupError,
-    DamagedError,
-    Repository,
-    new_key,
-)
-from service.operations.backup.restoring import (
-    RestoreTarget,
-    restore_backup,
-    restore_missing_blobs,
-)
+from service.operations.backup.repository import BackupError, DamagedError, Repository, new_key
+from service.operations.backup.restoring import RestoreTarget, restore_backup, restore_missing_blobs
 from service.operations.backup.source import Source
 from service.operations.backup.verifying import rehearse, verify_backup
-from service.operations.key_files import ENCRYPTION_KEY_NAME, SECRET_KEY_NAME, KeyFiles
-from service.operations.local.embedded.servers import EmbeddedServers
+from service.operations.key_files import ENCRYPTION_KEY, SECRET_KEY, KeyFiles
 from service.operations.local.run_state import find_owner, find_state
+from service.operations.local.servers import EmbeddedServers
 
 _SHOWN_PROBLEMS: Final = 20
 _KEYS_NOTE: Final = (
@@ -234,8 +220,8 @@ def _target(data_dir: Path | None) -> Iterator[RestoreTarget]:
     if folder.is_dir() and find_owner(folder) is not None:
         raise CommandError(f"tallystick is running in {folder}; stop it first")
     with EmbeddedServers(folder, with_redis=False) as servers:
-        secret = _keys_of(folder, SECRET_KEY_NAME, environment)
-        encryption = _keys_of(folder, ENCRYPTION_KEY_NAME, environment)
+        secret = _keys_of(folder, SECRET_KEY, environment)
+        encryption = _keys_of(folder, ENCRYPTION_KEY, environment)
         yield RestoreTarget(
             owner_url=servers.migration_database_url,
             service_url=servers.database_url,

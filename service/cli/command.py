@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 from service.config import Config, read_secrets
 from service.config.secret_files import overlay
 from service.errors import ConfigError, ServiceError
-from service.operations.local.processes.handle import ServersError
+from service.operations.local.handle import ServersError
 from service.operations.local.run_state import find_state
 
 USUAL_DATA_DIR = Path("var")

@@ -16,8 +16,8 @@ from service.operations.key_files import KeyFiles
 from service.operations.maintenance.resealing import count_values, reseal
 
 _NAMES: Final = {
-    "secret": key_files.SECRET_KEY_NAME,
-    "encryption": key_files.ENCRYPTION_KEY_NAME,
+    "secret": key_files.SECRET_KEY,
+    "encryption": key_files.ENCRYPTION_KEY,
 }
 _name_argument = click.argument("name", type=click.Choice(tuple(_NAMES)))
 
@@ -60,7 +60,7 @@ def drop(name: str, data_dir: Path | None) -> None:
     files, config = _find(name, data_dir), reach(data_dir)
     kept: dict[str, Any] = {
         _NAMES[name]: files.load_key(),
-        f"{_NAMES[name]}{key_files.FALLBACKS_SUFFIX}": "",
+        f"{_NAMES[name]}{key_files.FALLBACKS}": "",
     }
     sealer = Sealer.from_config(replace(config, **kept))
     counts = sum(count_values(make_engine(config)).values(), Counter[str]())

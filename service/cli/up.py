@@ -16,7 +16,7 @@ from service.cli.command import USUAL_DATA_DIR, CommandError, data_command
 from service.cli.local_calls import LocalService
 from service.cli.sample.account import SEEDED_EMAIL, seed
 from service.cli.sign_in_link import make_owner_link
-from service.operations.local.processes.handle import ServerStartError
+from service.operations.local.handle import ServerStartError
 from service.operations.local.stack import USUAL_OWNER, Stack
 
 # What `--reload` watches, as a running process has loaded it: code, templates and the data files

@@ -10,9 +10,8 @@ from service.config.secret_files import SUFFIX
 from service.core.durable_files import write_private
 from service.errors import ConfigError
 
-SECRET_KEY_NAME = "secret_key"  # noqa: S105 - a file's name
-ENCRYPTION_KEY_NAME = "encryption_key"
-FALLBACKS_SUFFIX = "_fallbacks"
+KEYS = SECRET_KEY, ENCRYPTION_KEY = "secret_key", "encryption_key"
+FALLBACKS = "_fallbacks"
 
 
 def new_key() -> str:
@@ -34,7 +33,7 @@ class KeyFiles:
     @classmethod
     def of(cls, data_dir: Path, name: str) -> Self:
         """Return the files in a data folder, which survive restarts of `up`."""
-        return cls(data_dir / name, data_dir / f"{name}{FALLBACKS_SUFFIX}")
+        return cls(data_dir / name, data_dir / f"{name}{FALLBACKS}")
 
     @classmethod
     def find(cls, name: str, environment: Mapping[str, str], data_dir: Path) -> Self:

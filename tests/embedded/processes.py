@@ -13,8 +13,8 @@ import psutil
 _OWNER = """
 import json, sys, time
 from pathlib import Path
-from service.operations.local.embedded.servers import EmbeddedServers
-from service.operations.local.processes.handle import ServersError
+from service.operations.local.servers import EmbeddedServers
+from service.operations.local.handle import ServersError
 servers = EmbeddedServers(Path(sys.argv[1]))
 try:
     servers.start()

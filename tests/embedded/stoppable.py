@@ -4,8 +4,8 @@ import os
 import signal
 from contextlib import suppress
 
-from service.operations.local.embedded import postgres, valkey
-from service.operations.local.embedded.servers import EmbeddedServers
+from service.operations.local import postgres, valkey
+from service.operations.local.servers import EmbeddedServers
 from tests.embedded.processes import wait_until
 
 

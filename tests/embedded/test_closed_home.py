@@ -11,15 +11,10 @@ from pathlib import Path
 import pytest
 
 from service.config import Config
-from service.operations.local.embedded import placement
-from service.operations.local.embedded.placement import (
-    copy_binaries,
-    find_binaries,
-    own_folders,
-    place,
-)
-from service.operations.local.embedded.servers import EmbeddedServers
-from service.operations.local.processes.handle import ServersError
+from service.operations.local import placement
+from service.operations.local.handle import ServersError
+from service.operations.local.placement import copy_binaries, find_binaries, own_folders, place
+from service.operations.local.servers import EmbeddedServers
 from tests.embedded.test_servers import read_rows, read_version, write_row
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
@@ -59,9 +54,7 @@ def test_unreachable_programs_are_copied(
     for path in closed_home.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o700)
-    monkeypatch.setattr(
-        "service.operations.local.embedded.servers.find_binaries", lambda **_: closed
-    )
+    monkeypatch.setattr("service.operations.local.servers.find_binaries", lambda **_: closed)
     with EmbeddedServers(data_folder) as servers:
         assert read_version(servers.database_url)
         assert servers.notices == []

@@ -19,7 +19,7 @@ from redis.retry import Retry
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from service.operations.local.embedded.servers import EmbeddedServers
+from service.operations.local.servers import EmbeddedServers
 from tests.databases import as_owner
 from tests.embedded.processes import is_gone, start_owner, wait_until
 from tests.embedded.test_servers import read_rows, write_row

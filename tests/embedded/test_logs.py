@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.operations.local.processes.handle import Program, Supervisor
-from service.operations.local.processes.supervisor import LONGEST_LOG_BYTES, OLDER_LOGS
+from service.operations.local.handle import Program, Supervisor
+from service.operations.local.supervisor import LONGEST_LOG_BYTES, OLDER_LOGS
 from tests.embedded.processes import wait_until
 
 # Prints numbered lines while processes that inherit its output do the same, and then half a line.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.operations.local.processes.handle import Probe
-from service.operations.local.processes.supervisor import STARTING_SECONDS, Prober
+from service.operations.local.handle import Probe
+from service.operations.local.supervisor import STARTING_SECONDS, Prober
 
 READY, STARTING = b"ready", b"starting"
 

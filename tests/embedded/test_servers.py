@@ -12,9 +12,9 @@ import redis
 from sqlalchemy import create_engine, make_url, text
 
 from service.operations.local import run_state
-from service.operations.local.embedded.postgres import ROLE
-from service.operations.local.embedded.servers import EmbeddedServers
-from service.operations.local.processes.handle import ServersError, SupervisorError
+from service.operations.local.handle import ServersError
+from service.operations.local.postgres import ROLE
+from service.operations.local.servers import EmbeddedServers
 from tests.databases import as_owner, migrate_as_owner
 from tests.embedded.processes import wait_until
 from tests.embedded.stoppable import StoppableServers
@@ -175,9 +175,7 @@ def test_a_link_in_place_of_a_pid_file_is_not_followed(data_folder: Path, tmp_pa
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("untouched")
     (private_servers.data_dir / "servers/postgres/postmaster.pid").symlink_to(elsewhere)
-    with pytest.raises(
-        SupervisorError, match=r"Too many levels of symbolic links: .*postmaster.pid"
-    ):
+    with pytest.raises(ServersError, match=r"Too many levels of symbolic links: .*postmaster.pid"):
         private_servers.start()
     assert elsewhere.read_text() == "untouched"
 

@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, cast
 from sqlalchemy import make_url
 
 from service.operations.backup.repository import BackupError
-from service.operations.local.embedded.placement import find_postgres
+from service.operations.local.placement import find_postgres
 
 DUMP, RESTORE = "pg_dump", "pg_restore"
 # Debian's packages; their own program on the path chooses one of these by the machine's clusters.

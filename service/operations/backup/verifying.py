@@ -23,7 +23,7 @@ from service.operations.backup.repository import (
     Writable,
 )
 from service.operations.backup.source import make_plain_engine
-from service.operations.local.embedded.servers import EmbeddedServers
+from service.operations.local.servers import EmbeddedServers
 
 _PAGE: Final = 500
 

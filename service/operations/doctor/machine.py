@@ -21,7 +21,7 @@ from service.config.secret_files import SUFFIX
 from service.config.settings import SECRETS
 from service.core.blobs import BlobStore, local_folder
 from service.operations.doctor.findings import Diagnosis, fail, judge, ok, warn
-from service.operations.key_files import ENCRYPTION_KEY_NAME, SECRET_KEY_NAME, KeyFiles
+from service.operations.key_files import KEYS, KeyFiles
 from service.operations.local.run_state import STATE_NAME
 
 _KNOWN: Final = tuple(setting.name.upper() for setting in fields(Config))
@@ -43,7 +43,7 @@ _RETIRED: Final = frozenset(
     SWEEP_SECONDS UPLOAD_CPU_SECONDS
     """.split()  # noqa: SIM905 - a line for each name says no more
 )
-_LOCK: Final = Path(__file__).parents[4] / "requirements" / "service.lock"
+_LOCK: Final = Path(__file__).parents[3] / "requirements" / "service.lock"
 _SHOWN: Final = 5
 _PROBE: Final = b"tallystick doctor"
 _GIB: Final = 1024**3
@@ -211,7 +211,7 @@ def check_permissions(data_dir: Path | None) -> Iterator[Diagnosis]:
     """Find keys in the data folder that others can read."""
     if data_dir is None:
         return
-    files = [KeyFiles.of(data_dir, name) for name in (SECRET_KEY_NAME, ENCRYPTION_KEY_NAME)]
+    files = [KeyFiles.of(data_dir, name) for name in KEYS]
     paths = [path for each in files for path in (each.current, each.fallbacks)]
     private = [path for path in (*paths, data_dir / STATE_NAME) if path.exists()]
     message = "only their owner can read the keys in the data folder"

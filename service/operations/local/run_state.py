@@ -3,15 +3,15 @@
 import fcntl
 import os
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 import psutil
 
 from service.core.durable_files import write_private
-from service.operations.local.processes.handle import ServersError
+from service.operations.local.handle import ServersError
 
 STATE_NAME = "state.json"
 LOCK_NAME = "lock"
@@ -19,10 +19,11 @@ LOCK_NAME = "lock"
 WINDING_DOWN_SECONDS = 30.0
 
 
-def lock_folder(folder: Path) -> int:
-    """Return the descriptor of the folder's lock, which ends with the last process that has it.
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[int]:
+    """Hold the folder's lock, a descriptor, which ends with the last process that has it.
 
-    Raises `ServersError` immediately if the owner is alive.
+    Raises `ServersError` immediately if its owner is alive.
     """
     descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + WINDING_DOWN_SECONDS
@@ -39,13 +40,9 @@ def lock_folder(folder: Path) -> int:
         time.sleep(0.05)
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    return descriptor
-
-
-def unlock_folder(descriptor: int) -> None:
-    """Release the lock, for forked copies of this process as well."""
+    yield descriptor
     os.ftruncate(descriptor, 0)
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    fcntl.flock(descriptor, fcntl.LOCK_UN)  # for forked copies of this process as well
     os.close(descriptor)
 
 

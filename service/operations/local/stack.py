@@ -13,19 +13,14 @@ from pathlib import Path
 
 from service.config import Config, read_secrets
 from service.core.db import migrate_tables
-from service.operations.key_files import (
-    ENCRYPTION_KEY_NAME,
-    FALLBACKS_SUFFIX,
-    SECRET_KEY_NAME,
-    KeyFiles,
-)
-from service.operations.local.embedded.placement import choose_user, own_folders
-from service.operations.local.embedded.servers import EmbeddedServers
-from service.operations.local.processes.handle import Program, ServersError, ServerStartError
+from service.operations.key_files import FALLBACKS, KEYS, KeyFiles
+from service.operations.local.handle import Program, ServersError, ServerStartError
+from service.operations.local.placement import choose_user, own_folders
 from service.operations.local.run_state import STATE_NAME, save_state
+from service.operations.local.servers import EmbeddedServers
 
 _BACKLOG = 2048
-_ATTEMPTS = 20  # a port that is free on IPv4 may be taken on IPv6
+USUAL_OWNER = "owner@localhost"
 
 
 def listen(wanted: int | None, usual: int) -> tuple[int, list[socket.socket]]:
@@ -34,7 +29,8 @@ def listen(wanted: int | None, usual: int) -> tuple[int, list[socket.socket]]:
     Returns the port and its sockets: for `localhost` over IPv4, and IPv6 if this machine has it.
     They listen from the start, so no other program can take the port before the web process runs.
     """
-    for port in (wanted,) if wanted else (usual, *[0] * _ATTEMPTS):
+    # A port that is free on IPv4 may be taken on IPv6.
+    for port in (wanted,) if wanted else (usual, *[0] * 20):
         sockets = list[socket.socket]()
         try:
             sockets.append(socket.create_server(("127.0.0.1", port), backlog=_BACKLOG))
@@ -57,15 +53,6 @@ def close(sockets: Iterable[socket.socket]) -> None:
         each.close()
 
 
-USUAL_PORT = 8000
-USUAL_METRICS_PORT = 9464
-USUAL_OWNER = "owner@localhost"
-# Extra time for a program to exit after its grace period.
-_STOP_MARGIN_SECONDS = 5.0
-# How long readiness may take: a probe of a component that does not answer has two seconds.
-_READINESS_SECONDS = 5.0
-
-
 class Stack(EmbeddedServers):
     """Everything that `tallystick up` runs, from start to stop.
 
@@ -75,6 +62,7 @@ class Stack(EmbeddedServers):
 
     config: Config
     port: int
+    _programs: tuple[Program, ...] = ()
 
     def __init__(
         self,
@@ -93,11 +81,10 @@ class Stack(EmbeddedServers):
         )
         self._allow_root = allow_root
         self._wanted_port = port
-        self._programs: list[Program] = []
 
     def _start(self) -> None:
         """Start everything in order; return once the web process is ready for traffic."""
-        self.port, sockets = listen(self._wanted_port, USUAL_PORT)
+        self.port, sockets = listen(self._wanted_port, 8000)
         self._at_stop.callback(close, sockets)
         self._kept_open = tuple(each.fileno() for each in sockets)
         if os.geteuid() == 0:
@@ -106,15 +93,31 @@ class Stack(EmbeddedServers):
             )
         super()._start()
         close(sockets)  # the supervising process holds its own copies
-        metrics_port, sockets = listen(None, USUAL_METRICS_PORT)
+        metrics_port, sockets = listen(None, 9464)
         self._at_stop.callback(close, sockets)
-        settings = self._fill_in_settings(metrics_port)
+        settings = {
+            "DATABASE_URL": self.database_url,
+            "REDIS_URL": self.redis_url,
+            "STORAGE_URL": (self.data_dir / "blobs").as_uri(),
+            "METRICS_FOLDER": str(self.data_dir / "metrics"),
+            "METRICS_PORT": str(metrics_port),
+            "OUTBOX_FOLDER": str(self.data_dir / "outbox"),
+            "OWNER_EMAIL": USUAL_OWNER,
+            "BASE_URL": f"http://localhost:{self.port}",
+        }
+        for name in KEYS:
+            files = KeyFiles.of(self.data_dir, name)
+            settings[name.upper()] = self._environment.get(name.upper()) or files.make()
+            settings[f"{name}{FALLBACKS}".upper()] = " ".join(files.load_fallbacks())
+        settings = {name: self._environment.get(name) or own for name, own in settings.items()}
+        if self._with_postgres:
+            settings["MIGRATION_DATABASE_URL"] = self.migration_database_url
         self.config = Config.from_environment({**self._environment, **settings})
         migrate_tables(self.config)
         if self._programs_user is not None:
             own_folders(self._programs_user, self.data_dir, self.config)
         close(sockets)
-        self._programs = self._list_programs({**self._environment, **settings})
+        self._programs = tuple(self._list_programs({**self._environment, **settings}))
         for program in self._programs:
             self.supervisor.start(program)
         self._wait_until_ready()
@@ -122,10 +125,7 @@ class Stack(EmbeddedServers):
         save_state(self.data_dir, settings)
 
     def wait(self, between: Callable[[], None] | None = None) -> None:
-        """Wait until a signal interrupts, or return when the supervisor is gone.
-
-        `between` is called twice a second.
-        """
+        """Call `between` twice a second; return when the supervisor is gone."""
         while self.supervisor.is_running():
             if between is not None:
                 between()
@@ -138,27 +138,6 @@ class Stack(EmbeddedServers):
         for program in self._programs:
             self.supervisor.start(program)
         self._wait_until_ready()
-
-    def _fill_in_settings(self, metrics_port: int) -> dict[str, str]:
-        """Return the settings that all processes share, from the environment or else local."""
-        settings = {
-            "DATABASE_URL": self.database_url,
-            "REDIS_URL": self.redis_url,
-            "STORAGE_URL": (self.data_dir / "blobs").as_uri(),
-            "METRICS_FOLDER": str(self.data_dir / "metrics"),
-            "METRICS_PORT": str(metrics_port),
-            "OUTBOX_FOLDER": str(self.data_dir / "outbox"),
-            "OWNER_EMAIL": USUAL_OWNER,
-            "BASE_URL": f"http://localhost:{self.port}",
-        }
-        for name in (SECRET_KEY_NAME, ENCRYPTION_KEY_NAME):
-            files = KeyFiles.of(self.data_dir, name)
-            settings[name.upper()] = self._environment.get(name.upper()) or files.make()
-            settings[f"{name}{FALLBACKS_SUFFIX}".upper()] = " ".join(files.load_fallbacks())
-        settings = {name: self._environment.get(name) or own for name, own in settings.items()}
-        if self._with_postgres:
-            settings["MIGRATION_DATABASE_URL"] = self.migration_database_url
-        return settings
 
     def _list_programs(self, environment: dict[str, str]) -> list[Program]:
         # The programs can't own tables or read backups.
@@ -177,7 +156,8 @@ class Stack(EmbeddedServers):
         }
         for number in range(1, self.config.worker_processes + 1):
             commands[f"worker-{number}"] = ("service", "worker")
-        grace_seconds = self.config.drain_seconds + self.config.stop_seconds
+        # With some time to exit after its grace period.
+        stop_seconds = self.config.drain_seconds + self.config.stop_seconds + 5.0
         return [
             Program(
                 name=name,
@@ -187,8 +167,7 @@ class Stack(EmbeddedServers):
                 environment=environment,
                 user=self._programs_user,
                 descriptors=self._kept_open if name == "web" else (),
-                stop_seconds=grace_seconds + _STOP_MARGIN_SECONDS,
-                stage=1,  # they stop before the servers that they use
+                stop_seconds=stop_seconds,
             )
             for name, command in commands.items()
         ]
@@ -203,11 +182,9 @@ class Stack(EmbeddedServers):
 
 
 def find_down(port: int) -> list[str] | None:
-    """Return what the web process lacks to be ready; None while it doesn't answer.
-
-    What it lacks is named in its log, with the reason.
-    """
-    web = http.client.HTTPConnection("127.0.0.1", port, timeout=_READINESS_SECONDS)
+    """Return what the web process lacks to be ready, as in its log; None if it doesn't answer."""
+    # A probe of a component that doesn't answer takes two seconds.
+    web = http.client.HTTPConnection("127.0.0.1", port, timeout=5.0)
     with closing(web), suppress(OSError, http.client.HTTPException, ValueError, KeyError):
         web.request("GET", "/readyz", headers={"Accept": "application/json"})
         response = web.getresponse()

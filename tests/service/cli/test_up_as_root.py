@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from service.operations.local.embedded.placement import choose_user
-from service.operations.local.embedded.postgres import OWNER_ROLE, ROLE
-from service.operations.local.processes.handle import ServersError
+from service.operations.local.handle import ServersError
+from service.operations.local.placement import choose_user
+from service.operations.local.postgres import OWNER_ROLE, ROLE
 from service.operations.local.run_state import find_state
 from tests.running import Up
 from tests.warm import run_warm
@@ -36,7 +36,7 @@ def test_no_program_runs_as_root_and_none_as_the_servers_user(up: Up) -> None:
     users: dict[str, set[int]] = {}
     for process in up.processes():
         kind = "server" if process.name() in SERVERS else "program"
-        if "processes.supervisor" not in " ".join(process.cmdline()):
+        if "local.supervisor" not in " ".join(process.cmdline()):
             users.setdefault(kind, set()).add(process.uids().effective)
     assert users["program"].isdisjoint({0, *users["server"]})
     assert len(users["program"]) == 1

@@ -14,7 +14,7 @@ import psutil
 import pytest
 import requests
 
-from service.operations.local.processes.handle import ServersError
+from service.operations.local.handle import ServersError
 from service.operations.local.stack import listen
 from tests.embedded.processes import is_gone, wait_until
 from tests.running import ONE_OF_EACH, ROOT, Demo, Up, open_program, tallystick

@@ -8,7 +8,7 @@ from sqlalchemy.exc import DBAPIError
 
 from service.core.db import migrate
 from service.errors import ConfigError
-from service.operations.local.embedded.postgres import OWNER_ROLE, ROLE
+from service.operations.local.postgres import OWNER_ROLE, ROLE
 from tests.cases import data_of, each_case
 from tests.databases import as_owner, make_database, migrate_as_owner
 

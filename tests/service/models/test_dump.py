@@ -13,7 +13,7 @@ from service.core.sealing import Sealer
 from service.core.tokens import Kind, derive
 from service.models import MagicLink, Passkey, ProviderConnection
 from service.models.identity.sign_in import open_account
-from service.operations.local.embedded.placement import find_binaries
+from service.operations.local.placement import find_binaries
 from service.web.auth.browsers import BROWSER_COOKIE, SESSION_COOKIE
 from service.web.auth.web_sessions import SECRET_FIELD
 from tests.service.support.live import LiveService

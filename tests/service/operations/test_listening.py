@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from service.operations.local.processes.handle import ServersError
+from service.operations.local.handle import ServersError
 from service.operations.local.stack import close, listen
 
 

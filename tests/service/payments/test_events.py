@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from service.operations.local.embedded.postgres import ROLE
+from service.operations.local.postgres import ROLE
 from tests.databases import as_owner
 from tests.worker.support.promises import Note, always_in_full
 

@@ -31,7 +31,7 @@ from service.operations.backup.manifests import (
 )
 from service.operations.backup.repository import Repository, new_key
 from service.operations.backup.source import Source
-from service.operations.local.embedded.servers import EmbeddedServers
+from service.operations.local.servers import EmbeddedServers
 from tests.databases import as_ordinary, as_owner
 from tests.worker.support.stored import document, load
 from worker import run_audit

@@ -35,7 +35,7 @@ from service.operations.backup.repository import Repository, new_key
 from service.operations.backup.restoring import RestoreTarget, restore_backup
 from service.operations.backup.source import Source
 from service.operations.backup.verifying import rehearse, verify_backup
-from service.operations.local.embedded.servers import EmbeddedServers
+from service.operations.local.servers import EmbeddedServers
 from service.operations.maintenance import orphan_blobs
 from service.operations.maintenance.account_deletion import erase_account
 from service.operations.maintenance.housekeeping import Housekeeping

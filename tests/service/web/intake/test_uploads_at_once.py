@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import func, select
 
 from service.models import Audit
-from service.operations.local.embedded.servers import EmbeddedServers
+from service.operations.local.servers import EmbeddedServers
 from tests.service.support.live import (
     ONE_PROCESS,
     LiveService,

@@ -4,8 +4,8 @@ from urllib.parse import quote
 
 from redis import Redis, RedisError
 
-from service.operations.local.embedded.placement import ENVIRONMENT, Placement, make_private
-from service.operations.local.processes.handle import Probe, Program
+from service.operations.local.handle import Probe, Program
+from service.operations.local.placement import ENVIRONMENT, Placement, make_private
 
 NAME = "valkey"
 SOCKET_NAME = "valkey.sock"
@@ -34,6 +34,7 @@ def program(placement: Placement) -> Program:
         user=placement.user,
         probe=Probe(socket, b"PING\r\nQUIT\r\n", not_ready=b"-LOADING"),
         longest_backoff_seconds=1.0,
+        is_server=True,
     )
 
 

