@@ -23,6 +23,7 @@ from service.core.tokens import make_dsn
 from service.errors import InvalidRequestError
 from service.jobs.queues import AuditQueues
 from service.mail.addresses import find_address
+from service.mail.messages import magic_link_url
 from service.models import Account, Subscription
 from service.models.access.credentials import (
     MAX_READ_TOKENS,
@@ -43,6 +44,7 @@ from service.models.calls.future_calls import (
 from service.models.calls.spend import Periods
 from service.models.identity.accounts import COMP, KEY_LIMITS, find_account
 from service.models.identity.security_events import EventKind, add_security_event
+from service.models.identity.sign_in import add_magic_link
 from service.models.imports.span_batches import request_import
 from service.operations.comparing import compare_periods
 from service.web.auth.scopes import SCOPES
@@ -280,6 +282,28 @@ def create_account(session: Session, email: str, plan: str) -> Account:
         created.subscriptions = [Subscription(plan=plan, status="active", provider=COMP)]
     session.add(created)
     return created
+
+
+def make_owner_link(config: Config) -> str:
+    """Return a sign-in link for the owner; create the owner's account if needed."""
+    with session_of(config) as session:
+        if find_account(session, config.owner_email) is None:
+            create_account(session, config.owner_email, "team")  # with every feature
+        url = make_sign_in_link(session, config, config.owner_email)
+        session.commit()
+    return url
+
+
+def make_sign_in_link(session: Session, config: Config, email: str) -> str:
+    """Add a single-use sign-in link, and return its URL, so that nobody needs mail.
+
+    The caller commits.
+    """
+    link = add_magic_link(
+        session, email, config.secret_key, minutes=config.magic_link_minutes, next_path="/dashboard"
+    )
+    session.flush()
+    return magic_link_url(config, link.id)
 
 
 def get_account(session: Session, email: str) -> Account:

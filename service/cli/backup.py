@@ -14,8 +14,13 @@ from service.cli.command import USUAL_DATA_DIR, CommandError, data_command, reac
 from service.cli.output import print_table
 from service.config import Config, read_secrets
 from service.operations.backup.creating import create_backup
-from service.operations.backup.manifests import Keep, Manifest, find_backup, read_manifests
-from service.operations.backup.pruning import prune_backups
+from service.operations.backup.manifests import (
+    Keep,
+    Manifest,
+    find_backup,
+    prune_backups,
+    read_manifests,
+)
 from service.operations.backup.repository import BackupError, DamagedError, Repository, new_key
 from service.operations.backup.restoring import RestoreTarget, restore_backup, restore_missing_blobs
 from service.operations.backup.source import Source

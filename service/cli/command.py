@@ -1,18 +1,17 @@
 """Shared by all commands: `--data`, how they reach the service, and errors as one line."""
 
-import errno
 import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import click
-from psycopg2.errors import DiskFull
 from sqlalchemy.exc import OperationalError
 
 from service.config import Config, read_secrets
 from service.config.secret_files import overlay
+from service.core.db import why_unusable
 from service.errors import ConfigError, ServiceError
 from service.operations.local.handle import ServersError
 from service.operations.local.run_state import find_state
@@ -21,10 +20,6 @@ USUAL_DATA_DIR = Path("var")
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-
-
-_NO_SPACE = os.strerror(errno.ENOSPC)
-_REJECTED = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
 
 
 class CommandError(click.ClickException):
@@ -59,7 +54,9 @@ def one_line_errors(command: Callable[Parameters, Result]) -> Callable[Parameter
         try:
             return command(*args, **kwargs)
         except OperationalError as error:
-            raise _describe(error) from error
+            if why := _UNUSABLE.get(why_unusable(error)):
+                raise CommandError(why) from error
+            raise UnreachableError("can't connect to the database") from error
         except (ServersError, ServiceError) as error:
             raise CommandError(" ".join(str(error).split())) from error
 
@@ -71,21 +68,11 @@ def data_command(command: Callable[Parameters, Result]) -> Callable[Parameters, 
     return data_option(one_line_errors(command))
 
 
-def _describe(error: OperationalError) -> CommandError:
-    """Return why the database can't be used, without its address."""
-    said = str(error.orig)
-    # While connecting, the server's code of the error isn't known.
-    if isinstance(error.orig, DiskFull) or _NO_SPACE in said:
-        return CommandError(
-            "the disk of the database is full; free some space, and run the command again"
-        )
-    if any(reason in said for reason in _REJECTED):
-        return CommandError(
-            "the database rejected the user or password; check the database address"
-        )
-    if "FATAL" in said and "does not exist" in said:
-        return CommandError("the database or its user doesn't exist; check the database address")
-    return UnreachableError("can't connect to the database")
+_UNUSABLE: Final = {
+    "full": "the disk of the database is full; free some space, and run the command again",
+    "rejected": "the database rejected the user or password; check the database address",
+    "missing": "the database or its user doesn't exist; check the database address",
+}
 
 
 def reach(data_dir: Path | None) -> Config:

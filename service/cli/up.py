@@ -12,10 +12,10 @@ from typing import Final
 
 import click
 
+from service.cli.account import make_owner_link
 from service.cli.command import USUAL_DATA_DIR, CommandError, data_command
 from service.cli.local_calls import LocalService
 from service.cli.sample.account import SEEDED_EMAIL, seed
-from service.cli.sign_in_link import make_owner_link
 from service.operations.local.handle import ServerStartError
 from service.operations.local.stack import USUAL_OWNER, Stack
 

@@ -1,5 +1,7 @@
 """The database engine, sessions and migrations. Queries are in `models` and in the views."""
 
+import errno
+import os
 import select
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -7,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
-from psycopg2.errors import LockNotAvailable
+from psycopg2.errors import DiskFull, LockNotAvailable
 from sqlalchemy import (
     Connection,
     Engine,
@@ -137,6 +139,17 @@ def make_probe_engine(config: Config) -> Engine:
         "connection_factory": BoundedConnection.within(config.database_statement_timeout_seconds),
     }
     return create_engine(_address(config.database_url), poolclass=NullPool, connect_args=bounds)
+
+
+def why_unusable(error: OperationalError) -> Literal["full", "rejected", "missing", "away"]:
+    """Return why the database can't be used; while connecting, the server's code isn't known."""
+    said = str(error.orig)
+    if isinstance(error.orig, DiskFull) or os.strerror(errno.ENOSPC) in said:
+        return "full"
+    rejected = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
+    if any(reason in said for reason in rejected):
+        return "rejected"
+    return "missing" if "FATAL" in said and "does not exist" in said else "away"
 
 
 def make_session_factory(engine: Engine) -> sessionmaker[Session]:

@@ -19,7 +19,13 @@ from sqlalchemy.orm import Session
 
 from detectors.contract import UsageRecordV2
 from detectors.formats.columns import TABLE_FIELDS
-from service.cli.account import create_account, mint_ingest_key, mint_read_token, session_of
+from service.cli.account import (
+    create_account,
+    make_sign_in_link,
+    mint_ingest_key,
+    mint_read_token,
+    session_of,
+)
 from service.cli.command import CommandError
 from service.cli.local_calls import LocalService, call
 from service.cli.sample.calls import (
@@ -30,7 +36,6 @@ from service.cli.sample.calls import (
     UNUSUAL_ROUTE,
     make_calls,
 )
-from service.cli.sign_in_link import make_sign_in_link
 from service.models import Account, Audit, IdempotencyKey, IngestKey, ReadToken, ReportRow
 from service.models.audits.audits import ACCOUNT, DONE, FAILED
 from service.models.audits.idempotency import hash_key

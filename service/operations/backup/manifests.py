@@ -1,4 +1,4 @@
-"""What a backup consists of, and which backups are kept."""
+"""What a backup consists of, which backups are kept, and the end of the others."""
 
 import io
 import re
@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from service.operations.backup.repository import (
+    BLOBS,
     DATABASES,
     MANIFESTS,
     BackupError,
@@ -158,3 +159,29 @@ def choose_kept(ids: Iterable[str], keep: Keep) -> set[str]:
             last.setdefault(period_of(time_of(backup_id)), backup_id)
         kept.update(list(last.values())[:count])
     return kept
+
+
+# What an interrupted backup has left is of use to the next one for a while.
+GRACE_SECONDS: Final = 86_400.0
+
+
+def prune_backups(repository: Repository, keep: Keep, grace_seconds: float = GRACE_SECONDS) -> int:
+    """Delete old backups and return their number; the caller holds the lock of the source.
+
+    A kept backup that can't be read raises `DamagedError` before anything is deleted, because its
+    blobs are unknown. A manifest is deleted first, so that an interruption leaves no half backup.
+    """
+    ids = list_backups(repository)
+    kept = choose_kept(ids, keep)
+    used = {database_name(backup_id) for backup_id in kept}
+    for backup_id in kept:
+        blobs = read_manifest(repository, backup_id).blobs
+        used.update(repository.name_of(blob.sha256) for blob in blobs)
+    ended = [backup_id for backup_id in ids if backup_id not in kept]
+    for backup_id in ended:
+        repository.delete(manifest_name(backup_id))
+    for folder in (DATABASES, BLOBS):
+        for name in repository.list(folder, grace_seconds):
+            if name not in used:
+                repository.delete(name)
+    return len(ended)

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Final
@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from service.config import Config
 from service.config.secret_files import SUFFIX
@@ -132,20 +133,17 @@ def check_versions(lock: Path = _LOCK) -> Iterator[Diagnosis]:
     if not lock.exists():
         yield ok("there is no lock file beside the program to compare libraries with")
         return
-    compared, different = 0, list[str]()
-    for line in lock.read_text().splitlines():
-        if line[:1] in ("", " ", "#", "-"):  # hashes and options
-            continue
-        required = Requirement(line.removesuffix("\\"))
-        if required.marker is None or required.marker.evaluate():
-            compared += 1
-            try:
-                installed = version(required.name)
-                if installed not in required.specifier:
-                    different.append(f"{required.name} is {installed}")
-            except PackageNotFoundError:
-                different.append(f"{required.name} is missing")
-    message = f"{compared} libraries match the lock file"
+    lines = [line for line in lock.read_text().splitlines() if line[:1] not in ("", " ", "#", "-")]
+    locked = [Requirement(line.removesuffix("\\")) for line in lines]
+    needed = [each for each in locked if each.marker is None or each.marker.evaluate()]
+    installed = {canonicalize_name(each.name): each.version for each in distributions()}
+    found = [(each, installed.get(canonicalize_name(each.name))) for each in needed]
+    different = [
+        f"{each.name} is {version or 'missing'}"
+        for each, version in found
+        if version is None or version not in each.specifier
+    ]
+    message = f"{len(needed)} libraries match the lock file"
     if different:
         shown = ", ".join(different[:_SHOWN])
         more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""

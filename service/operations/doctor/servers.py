@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from detectors.wording.figures import counted
 from service.config import Config
-from service.core.db import find_revision, list_revisions, make_probe_engine
+from service.core.db import find_revision, list_revisions, make_probe_engine, why_unusable
 from service.core.redis import connect
 from service.errors import ConfigError
 from service.jobs.queues import MAIL_QUEUE, NOTICE_QUEUE, QUEUE_NAMES
@@ -37,7 +37,12 @@ from service.operations.doctor.findings import Diagnosis, fail, judge, ok, say_a
 from service.operations.maintenance.sweeper import SWEEPER_LOCK
 
 _BUSY_SHARE: Final = 0.8
-_REJECTED: Final = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
+_UNUSABLE: Final = {
+    "full": ("the disk of PostgreSQL is full", "free up space there"),
+    "rejected": ("PostgreSQL rejects the user or password", "check DATABASE_URL, and pg_hba.conf"),
+    "missing": ("the database or its user doesn't exist", "create them; see Two database roles"),
+    "away": ("PostgreSQL doesn't answer", "start it, and check the host and port in DATABASE_URL"),
+}
 _SERVER: Final = text(
     "SELECT current_setting('server_version') AS version,"
     " current_setting('server_version_num')::int / 10000 AS major,"
@@ -97,16 +102,7 @@ def check_database(config: Config) -> Iterator[Diagnosis]:
             yield judge(message, advice, warns=server.used > server.most * _BUSY_SHARE)
             yield from _check_tables(connection)
     except OperationalError as error:
-        said = str(error.orig)
-        if any(reason in said for reason in _REJECTED):
-            advice = "check DATABASE_URL, and pg_hba.conf"
-            yield fail("PostgreSQL rejects the user or password", advice)
-        elif "does not exist" in said:
-            advice = "create them; see Two database roles"
-            yield fail("the database or its user doesn't exist", advice)
-        else:
-            advice = "start it, and check the host and port in DATABASE_URL"
-            yield fail("PostgreSQL doesn't answer", advice)
+        yield fail(*_UNUSABLE[why_unusable(error)])
 
 
 def _check_tables(connection: Connection) -> Iterator[Diagnosis]:

@@ -20,10 +20,15 @@ import pytest
 import requests
 
 from detectors.wording.figures import usd, whole_usd
-from service.cli.account import create_account, mint_ingest_key, mint_read_token, session_of
+from service.cli.account import (
+    create_account,
+    make_sign_in_link,
+    mint_ingest_key,
+    mint_read_token,
+    session_of,
+)
 from service.cli.local_calls import LocalService
 from service.cli.sample.account import SEEDED_EMAIL, seed
-from service.cli.sign_in_link import make_sign_in_link
 from service.models.base import utc_now
 from service.models.identity.accounts import find_account
 from service.payments import ManualPayment, mark_paid

@@ -23,11 +23,11 @@ from service.operations.backup.manifests import (
     list_ids,
     manifest_name,
     new_id,
+    prune_backups,
     read_manifest,
     time_of,
     write_manifest,
 )
-from service.operations.backup.pruning import prune_backups
 from service.operations.backup.repository import (
     BLOBS,
     DATABASES,
