@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from redis import AuthenticationError, RedisError
@@ -45,25 +45,20 @@ _UNUSABLE: Final = {
 }
 _SERVER: Final = text(
     "SELECT current_setting('server_version') AS version,"
-    " current_setting('server_version_num')::int / 10000 AS major,"
+    " current_setting('server_version_num')::int / 10000 AS major, rolsuper,"
     " current_setting('max_connections')::int AS most,"
     # By `usesysid`, because PostgreSQL hides the type of other roles' sessions.
     " (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL AND usesysid IS NOT NULL)"
-    " AS used"
+    " AS used, EXISTS (SELECT FROM pg_class WHERE relkind = 'r' AND relowner = roles.oid"
+    " AND relnamespace = current_schema()::regnamespace) AS owns,"
+    " ARRAY(SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid"
+    " WHERE NOT indisvalid AND relnamespace = current_schema()::regnamespace ORDER BY relname)"
+    " AS invalid FROM pg_roles AS roles WHERE rolname = current_user"
 )
 _RIGHTS: Final = text(
     "SELECT name FROM unnest(CAST(:tables AS text[])) AS name"
     " WHERE NOT coalesce(has_table_privilege(to_regclass(quote_ident(name)), 'SELECT')"
     " AND has_table_privilege(to_regclass(quote_ident(name)), 'INSERT'), false)"
-)
-_ROLE: Final = text(
-    "SELECT rolsuper, EXISTS (SELECT FROM pg_class WHERE relkind = 'r' AND relowner = roles.oid"
-    " AND relnamespace = current_schema()::regnamespace) AS owns FROM pg_roles AS roles"
-    " WHERE rolname = current_user"
-)
-_INVALID: Final = text(
-    "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid"
-    " WHERE NOT indisvalid AND relnamespace = current_schema()::regnamespace ORDER BY relname"
 )
 # PostgreSQL shows the two halves of the lock's number.
 _SWEEPER: Final = text(
@@ -100,12 +95,12 @@ def check_database(config: Config) -> Iterator[Diagnosis]:
             message = f"{server.used} of {server.most} connections are used"
             advice = "raise max_connections, or lower DATABASE_POOL_SIZE"
             yield judge(message, advice, warns=server.used > server.most * _BUSY_SHARE)
-            yield from _check_tables(connection)
+            yield from _check_tables(connection, server)
     except OperationalError as error:
         yield fail(*_UNUSABLE[why_unusable(error)])
 
 
-def _check_tables(connection: Connection) -> Iterator[Diagnosis]:
+def _check_tables(connection: Connection, server: Any) -> Iterator[Diagnosis]:
     revision, known, command = find_revision(connection), list_revisions(), "tallystick migrate"
     at, advice = f"the tables are at revision {revision}", f"run: {command}"
     if revision is None:
@@ -121,13 +116,13 @@ def _check_tables(connection: Connection) -> Iterator[Diagnosis]:
     if lost := connection.scalars(_RIGHTS, {"tables": sorted(Base.metadata.tables)}).all():
         words = f"can't use {counted(len(lost), 'table')}, such as {lost[0]}"
     yield judge(f"{role} {words}", f"{advice}, which grants it what it needs", fails=bool(lost))
-    found = connection.execute(_ROLE).one()
     owns = "owns the tables, so a leak of it can change append-only ones"
-    if found.rolsuper or found.owns:
-        words = "is a superuser" if found.rolsuper else owns
+    if server.rolsuper or server.owns:
+        words = "is a superuser" if server.rolsuper else owns
         yield warn(f"{role} {words}", "use two roles; see Two database roles")
-    if invalid := connection.scalars(_INVALID).all():
-        message = f"invalid indexes, which an interrupted migration left: {', '.join(invalid)}"
+    if server.invalid:
+        names = ", ".join(server.invalid)
+        message = f"invalid indexes, which an interrupted migration left: {names}"
         yield warn(message, f"{advice}; if they remain, REINDEX INDEX CONCURRENTLY")
 
 
@@ -287,8 +282,7 @@ def check_spark(config: Config) -> Iterator[Diagnosis]:
         done = subprocess.run(
             (sys.executable, "-m", "detectors.distributed.spark"),
             env={name: value for name, value in given.items() if value or name not in settings},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            capture_output=True,
             timeout=_SPARK_SECONDS,
             check=False,
             text=True,
