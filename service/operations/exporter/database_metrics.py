@@ -7,7 +7,7 @@ twice a minute.
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import product
 from threading import Lock
@@ -50,10 +50,6 @@ class ServerMetrics(Collector):
         self._lock = Lock()
         self._totals: list[Metric] = []
         self._totals_at = -_FRESH_SECONDS
-
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing, so that registering doesn't query the servers."""
-        return ()
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:

@@ -4,7 +4,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Lock
@@ -76,10 +76,6 @@ class BackupMetrics(Collector):
         self._lock = Lock()
         self._newest_at: float | None = None
         self._read_at = -_FRESH_SECONDS
-
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing, so that registering doesn't read the backups."""
-        return ()
 
     def collect(self) -> Iterator[Metric]:
         with self._lock:
