@@ -51,6 +51,11 @@ _INITDB_OPTIONS = (
 def prepare(placement: Placement) -> None:
     """Create the data folder if needed, and admit the users of this service."""
     folder, user = placement.folder / NAME, placement.user
+    try:
+        owner_name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        problem = f"PostgreSQL needs a user name, but the user ID {os.geteuid()} has none"
+        raise ServersError(problem) from None
     if not folder.exists():
         # Under a temporary name, so that a kill leaves no incomplete folder.
         unfinished = folder.with_suffix(".unfinished")
@@ -73,12 +78,7 @@ def prepare(placement: Placement) -> None:
         unfinished.rename(folder)
     # Only the users of this service, as identified by the kernel. The user that runs the programs
     # is no owner, unless the same user started everything.
-    try:
-        name = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        problem = f"PostgreSQL needs a user name, but the user ID {os.geteuid()} has none"
-        raise ServersError(problem) from None
-    roles = [(name, OWNER_ROLE), (name, ROLE)]
+    roles = [(owner_name, OWNER_ROLE), (owner_name, ROLE)]
     if placement.programs_user is not None:
         roles.append((placement.programs_user.pw_name, ROLE))
     user_map = "".join(f'tallystick "{name}" {role}\n' for name, role in roles)
