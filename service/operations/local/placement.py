@@ -30,8 +30,7 @@ ELSEWHERE = Path("/var/tmp")  # noqa: S108 - a fresh private folder is made in i
 SHORT_SOCKETS = Path("/tmp")  # noqa: S108 - likewise
 
 ENVIRONMENT: Final = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}  # of the servers
-# macOS allows 103 bytes in a socket's path, Linux 107.
-MAX_SOCKET_PATH_BYTES = 103
+MAX_SOCKET_PATH_BYTES = 103  # of macOS; Linux allows 107
 SOCKET_NAME = ".s.PGSQL.5432"  # PostgreSQL's, which is the longest
 
 _SERVERS_USERS: Final = ("postgres", "nobody")
@@ -118,8 +117,7 @@ def place(
     programs_user: struct_passwd | None = None,
 ) -> Placement:
     """Choose user, folders and programs for the servers; add what to show of odd folders."""
-    usual = data_dir / "servers"
-    user, folder = None, usual
+    user, folder = None, (usual := data_dir / "servers")
     if os.geteuid() != 0:
         make_private(folder, None)
     else:
@@ -186,9 +184,12 @@ def _list_users(names: tuple[str, ...]) -> list[struct_passwd]:
 def choose_user(data_dir: Path, notices: list[str], *, allow_root: bool) -> struct_passwd | None:
     """Return the user that root runs the programs as; None is root, with a notice.
 
-    Raises `ServersError` if no user can run them, unless root may.
+    It is the owner of existing blobs, or else the first candidate of this system. Raises
+    `ServersError` if no user can run them, unless root may.
     """
-    users = _list_users(_PROGRAMS_USERS)
+    users, blobs = _list_users(_PROGRAMS_USERS), data_dir / "blobs"
+    if blobs.exists():
+        users.sort(key=lambda user: user.pw_uid != blobs.stat().st_uid)
     reason = f"there is no user {', '.join(_PROGRAMS_USERS[:-1])} or {_PROGRAMS_USERS[-1]}"
     if users:
         user, run = users[0], f'exec {shlex.quote(sys.executable)} -P -c "$1"'

@@ -156,8 +156,7 @@ class Stack(EmbeddedServers):
         }
         for number in range(1, self.config.worker_processes + 1):
             commands[f"worker-{number}"] = ("service", "worker")
-        # With some time to exit after its grace period.
-        stop_seconds = self.config.drain_seconds + self.config.stop_seconds + 5.0
+        stop_seconds = self.config.drain_seconds + self.config.stop_seconds + 5.0  # to exit
         return [
             Program(
                 name=name,

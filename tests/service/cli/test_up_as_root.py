@@ -4,6 +4,7 @@ That a stop ends them is tested by the fixture.
 """
 
 import os
+import pwd
 import stat
 import subprocess
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from service.operations.local import placement
 from service.operations.local.handle import ServersError
 from service.operations.local.placement import choose_user
 from service.operations.local.postgres import OWNER_ROLE, ROLE
@@ -117,6 +119,18 @@ def test_root_is_used_with_a_notice_unless_it_is_refused(closed_home: Path) -> N
     notices = list[str]()
     assert choose_user(closed_home / "var", notices, allow_root=True) is None
     assert str(closed_home / "var") in notices[0]
+
+
+def test_the_owner_of_existing_blobs_runs_the_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although another user comes first: the blobs may be on a disk that isn't given away."""
+    monkeypatch.setattr(placement, "succeeds", lambda *_: True)
+    (tmp_path / "blobs").mkdir()
+    os.chown(tmp_path / "blobs", pwd.getpwnam("daemon").pw_uid, -1)
+    user = choose_user(tmp_path, [], allow_root=False)
+    assert user is not None
+    assert user.pw_name == "daemon"
 
 
 def test_a_storage_folder_that_the_user_cannot_write_to_is_reported(
