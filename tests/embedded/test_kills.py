@@ -23,7 +23,7 @@ from service.operations.local.servers import EmbeddedServers
 from tests.databases import as_owner
 from tests.embedded.processes import is_gone, start_owner, wait_until
 from tests.embedded.test_servers import read_rows, write_row
-from tests.worker.support.promises import Note, at_a_fiftieth, at_a_quarter, scaled
+from tests.worker.support.promises import Note, at_a_fiftieth, at_a_quarter, sampled, scaled
 
 READY_SECONDS: Final = 15.0
 
@@ -124,7 +124,9 @@ def test_a_server_that_hangs_is_restarted(
         assert client.ping()
 
 
+@pytest.mark.stress
 def test_a_stale_pid_file_with_a_reused_process_id_harms_neither(data_folder: Path) -> None:
+    """By default, PostgreSQL alone finds its file with the ID of another: the test below."""
     owner = start_owner(data_folder)
     user = psutil.Process(owner.pids["postgres"]).uids().real
     sleeper = subprocess.Popen(["sleep", "600"], user=user)
@@ -147,7 +149,7 @@ def test_a_stale_pid_file_with_a_reused_process_id_harms_neither(data_folder: Pa
     sleeper.wait()
 
 
-@pytest.mark.parametrize("is_reused", [True, False], ids=["reused ID", "empty file"])
+@pytest.mark.parametrize("is_reused", sampled([True, False], 2, ["reused ID", "empty file"]))
 def test_postgres_comes_back_whatever_a_crash_left_in_its_pid_file(
     private_servers: EmbeddedServers, is_reused: bool
 ) -> None:

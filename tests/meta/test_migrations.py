@@ -200,9 +200,11 @@ def test_migrations_are_numbered_without_a_gap_or_a_branch() -> None:
     assert scripts.get_current_head() == files[-1][:4]
 
 
+@pytest.mark.stress
 def test_an_audit_with_a_report_whose_recalculation_failed_is_done_again(
     empty_database: str,
 ) -> None:
+    """By default, only the newest steps are tried: those that are released do not change."""
     migrate(empty_database, "0010")
     engine = create_engine(empty_database)
     with engine.begin() as connection:
@@ -225,7 +227,9 @@ def test_an_audit_with_a_report_whose_recalculation_failed_is_done_again(
     assert rows == [("never", "failed", None), ("reported", "done", "2026-01-01")]
 
 
+@pytest.mark.stress
 def test_stored_spend_of_flat_rate_plans_becomes_plan_usage_and_back(empty_database: str) -> None:
+    """By default, only the newest steps are tried: those that are released do not change."""
     migrate(empty_database, "0039")
     line = (
         "SELECT 'a', 'f', '2026-03-01', 'chat', provider, 'm', '', 10, 0, 1, 1, 1, 1, usd, usd"
@@ -269,10 +273,14 @@ def test_stored_spend_of_flat_rate_plans_becomes_plan_usage_and_back(empty_datab
     engine.dispose()
 
 
+@pytest.mark.stress
 def test_lines_with_days_of_a_zone_and_of_the_previous_release_go_down_and_up(
     empty_database: str,
 ) -> None:
-    """What the previous release adds counts by UTC day, and going back adds up the two days."""
+    """What the previous release adds counts by UTC day, and going back adds up the two days.
+
+    By default, only the newest steps are tried: those that are released do not change.
+    """
     migrate(empty_database, "0052")
     lines = (
         "INSERT INTO daily_spend (account_id, file_id, day, route, provider, model, environment,"

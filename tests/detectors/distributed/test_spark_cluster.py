@@ -55,6 +55,20 @@ def log() -> pl.DataFrame:
     return as_polars(draw_crowd_of_routes(1))
 
 
+@pytest.fixture
+def odd() -> pl.DataFrame:
+    """Calls with invalid rows in each of four partitions; some have hashes by level."""
+    own, row = as_polars(draw_log(9))[:800].with_row_index("row"), pl.col("row")
+    bad = pl.when(row % 8 == 0).then(-1).otherwise(pl.col("prompt_tokens"))
+    levels = pl.concat_list(pl.lit("a" * 16), pl.format("{}{}", pl.lit("0" * 15), row % 9))
+    has_none = pl.col("prefix_hash").fill_null("") == ""
+    own = own.with_columns(
+        bad.alias("prompt_tokens"), pl.when(has_none).then(levels).alias("prefix_hashes")
+    ).drop("row")
+    assert not own["prefix_hashes"].is_null().all()
+    return own
+
+
 def _case(folder: Path, log: pl.DataFrame, **more: Any) -> dict[str, Any]:
     path = folder / f"log-{len(list(folder.iterdir()))}.parquet"
     log.write_parquet(path)
@@ -93,26 +107,29 @@ def test_the_driver_of_spark_audits_a_small_frame_alike(
     assert by_executors.call_args.args == (frame,)
 
 
-def test_spark_audits_through_connect_as_here(
-    small: str, log: pl.DataFrame, tmp_path: Path
-) -> None:
-    """Two Python workers audit four partitions; the invalid rows are in all of them, in order.
+def test_spark_audits_partitions_as_here(odd: pl.DataFrame) -> None:
+    """Two Python workers audit four partitions, adaptively as Spark is shipped."""
+    conf, adaptive = spark().conf, "spark.sql.adaptive.enabled"
+    before = conf.get(adaptive)
+    conf.set(adaptive, _AS_SHIPPED[adaptive])
+    try:
+        frame = spark().createDataFrame(odd.to_arrow())
+        assert frame.rdd.getNumPartitions() == 4
+        assert detectors.audit(frame).to_json().decode() == _audit(odd)
+    finally:
+        conf.set(adaptive, before)
+    assert detectors.audit(odd).invalid_rows.count == 100
 
-    Some calls have hashes by level.
-    """
-    own, row = as_polars(draw_log(9))[:800].with_row_index("row"), pl.col("row")
-    bad = pl.when(row % 8 == 0).then(-1).otherwise(pl.col("prompt_tokens"))
-    levels = pl.concat_list(pl.lit("a" * 16), pl.format("{}{}", pl.lit("0" * 15), row % 9))
-    has_none = pl.col("prefix_hash").fill_null("") == ""
-    own = own.with_columns(
-        bad.alias("prompt_tokens"), pl.when(has_none).then(levels).alias("prefix_hashes")
-    ).drop("row")
-    assert not own["prefix_hashes"].is_null().all()
+
+@pytest.mark.stress
+def test_spark_audits_through_connect_as_here(
+    small: str, odd: pl.DataFrame, tmp_path: Path
+) -> None:
+    """By default, the same rows in a session of the test's own process: the test above."""
     conf = _AS_SHIPPED | {"spark.sql.leafNodeDefaultParallelism": "4"}
-    case = {"path": _case(tmp_path, own)["path"], "in_order": True, "conf": conf}
+    case = {"path": _case(tmp_path, odd)["path"], "in_order": True, "conf": conf}
     (found,) = Program(tmp_path, small, [case]).finish()
-    assert found == _audit(own)
-    assert detectors.audit(own).invalid_rows.count == 100
+    assert found == _audit(odd)
 
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")

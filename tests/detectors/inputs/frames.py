@@ -65,7 +65,7 @@ def spark() -> "SparkSession":
 
     patch.object(auditing, "GATHERED_BYTES", 0).start()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master("local[1]")
+    builder = SparkSession.builder.master("local[2]").config("spark.default.parallelism", "4")
     for name, value in SMALL_SPARK.items():
         builder = builder.config(name, value)
     return (

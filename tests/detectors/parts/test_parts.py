@@ -51,7 +51,7 @@ def _split(monkeypatch: pytest.MonkeyPatch, each: int, *, on_disk: bool) -> None
         monkeypatch.setattr(parts, "_BATCH_CALLS", 600)
 
 
-@pytest.mark.parametrize("seed", sampled(SEEDS, 100))
+@pytest.mark.parametrize("seed", sampled(SEEDS, 200))
 def test_parts_and_their_order_change_no_byte(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +71,7 @@ def test_parts_and_their_order_change_no_byte(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("on_disk", sampled([True, False], 2))
 def test_calls_behind_a_finding_are_read_again_unless_their_source_has_changed(
     on_disk: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,7 +98,7 @@ def test_no_detector_claims_savings_of_one_call_twice() -> None:
         assert not numbers.collect().is_duplicated().any()
 
 
-@pytest.mark.parametrize("seed", sampled(SEEDS_OF_LIMITS, 20))
+@pytest.mark.parametrize("seed", sampled(SEEDS_OF_LIMITS, 40))
 def test_an_audit_agrees_under_other_thresholds(seed: int) -> None:
     thresholds = draw_thresholds(Random(seed))
     report = detectors.audit(_log(seed), thresholds=thresholds)
@@ -106,7 +106,7 @@ def test_an_audit_agrees_under_other_thresholds(seed: int) -> None:
     assert_evidence(report)
 
 
-@pytest.mark.parametrize("seed", sampled(SEEDS_OF_LADDERS, 13))
+@pytest.mark.parametrize("seed", sampled(SEEDS_OF_LADDERS, 26))
 def test_an_audit_of_hashes_by_level_agrees(seed: int) -> None:
     records = draw_ladders(seed)
     thresholds = draw_thresholds(Random(seed)) if seed % 2 else detectors.Thresholds()
@@ -115,7 +115,7 @@ def test_an_audit_of_hashes_by_level_agrees(seed: int) -> None:
     assert_evidence(report)
 
 
-@pytest.mark.parametrize("seed", sampled(SEEDS_OF_EDGES, 20))
+@pytest.mark.parametrize("seed", sampled(SEEDS_OF_EDGES, 40))
 def test_an_audit_of_calls_on_the_edges_of_levels_agrees(seed: int) -> None:
     records = draw_edges(seed)
     report = detectors.audit(records, thresholds=EVERY_FINDING)

@@ -31,7 +31,7 @@ from tests.warm import WarmProcess
 ANALYTICS, CLAUDE_CODE = "anthropic_analytics", "claude_code"
 # The job that is killed is the same for all.
 KILLED = [
-    name if name in ("openai", "anthropic") else pytest.param(name, marks=pytest.mark.stress)
+    name if name == "openai" else pytest.param(name, marks=pytest.mark.stress)
     for name in (*NAMES, ANALYTICS, CLAUDE_CODE)
 ]
 # What a table has of each of its buckets, whatever that is.

@@ -34,7 +34,7 @@ from tests.worker.support.promises import at_both_scales, sampled
 _NO_PRICES = (lambda _line: None, lambda _line: None)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_the_last_90_days_are_stored_newest_first_and_then_what_changes_and_vanishes(
     connect: Callable[..., Connected], name: str
 ) -> None:
@@ -80,7 +80,7 @@ def test_the_last_90_days_are_stored_newest_first_and_then_what_changes_and_vani
     assert connected.session.scalar(outcome) == "revoked"
 
 
-@pytest.mark.parametrize("name", PAGED)
+@pytest.mark.parametrize("name", sampled(PAGED, 2))
 def test_pages_that_come_twice_count_once_and_tokens_keep_their_parameters(
     connect: Callable[..., Connected], name: str
 ) -> None:

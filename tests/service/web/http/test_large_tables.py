@@ -70,8 +70,7 @@ def content(response: Response) -> bytes:
         return archive.read("xl/worksheets/sheet1.xml")
 
 
-# Each starts a process. By default, a workbook of spend and the findings, of which the process is
-# told as of the others.
+# Each starts a process. By default, a workbook: the process is told of the others in the same way.
 KINDS: dict[str, dict[str, Any]] = {
     "workbook": {"ending": "xlsx"},
     "CSV": {"mark": csv_table.BYTE_ORDER_MARK},
@@ -80,7 +79,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", sampled(KINDS, 2))
+@pytest.mark.parametrize("kind", sampled(KINDS, 4))
 @pytest.mark.usefixtures("app")
 def test_another_process_writes_the_same_table(
     account_id: str, wanted: Selection, monkeypatch: pytest.MonkeyPatch, kind: str
