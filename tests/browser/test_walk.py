@@ -12,13 +12,15 @@ from tests.browser.chromium import Scheme, opened
 from tests.browser.site import Site
 from tests.browser.walk import Walk
 
-WALKS: Final = [(360, "dark"), pytest.param(1280, "light", marks=pytest.mark.stress)]
+WALKS: Final = [(360, "dark"), (1280, "light")]
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize(("width", "scheme"), WALKS)
 def test_a_new_user_finds_the_way(
     browser: Browser, site: Site, width: int, scheme: Scheme, tmp_path: Path
 ) -> None:
+    """By default, it signs in, uploads and shows pages in this folder's other tests."""
     # The refusals on the way are answers, which a console reports as failed loads.
     with opened(browser, site.system.base_url, width=width, color_scheme=scheme) as window:
         walk = Walk(window, site, tmp_path, name="walk", scheme=scheme)

@@ -1,6 +1,5 @@
 """Audits in parts on any mapper: documents equal those of one process byte for byte."""
 
-import os
 import pickle
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,12 +13,10 @@ import pytest
 
 import detectors
 from detectors import distributed
-from detectors.contract import UsageRecord
 from detectors.distributed.__main__ import run_job
 from detectors.errors import GroupTooLargeError
 from tests.detectors.inputs.frames import as_polars
 from tests.detectors.reference.traffic import draw_ladders, draw_log
-from tests.warm import AUDITS, WarmProcess
 
 
 def _far_away(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
@@ -29,21 +26,16 @@ def _far_away(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[
         yield pickle.loads(pickle.dumps(theirs(own)))
 
 
-@pytest.mark.parametrize(("parts", "draw"), [(1, draw_ladders), (9, draw_log)])
-def test_any_number_of_parts_gives_the_same_document(
-    parts: int, draw: Callable[[int], list[UsageRecord]]
-) -> None:
-    log = draw(parts)
-    found = distributed.audit(log, map=_far_away, parts=parts)
-    assert found.to_json() == detectors.audit(log).to_json()
-
-
-def test_the_calls_of_a_finding_are_read_again(tmp_path: Path) -> None:
+def test_any_number_of_parts_gives_the_same_document_and_calls(tmp_path: Path) -> None:
+    log = draw_ladders(1)
+    one = distributed.audit(log, map=_far_away, parts=1)
+    assert one.to_json() == detectors.audit(log).to_json()
     frame = as_polars(draw_log(9))
     whole = detectors.audit(frame)
-    found = distributed.audit(frame, map=_far_away, parts=3, scratch=tmp_path)
+    found = distributed.audit(frame, map=_far_away, parts=5, scratch=tmp_path)
+    assert found.to_json() == whole.to_json()
     assert not list(tmp_path.iterdir())
-    for finding in found.findings[::3]:
+    for finding in found.findings[::6]:
         assert found.calls(finding).equals(whole.calls(finding))
 
 
@@ -65,17 +57,13 @@ def test_spawned_processes_audit_and_forked_ones_are_refused() -> None:
 
 
 def test_an_array_of_jobs_audits_over_a_shared_folder(tmp_path: Path) -> None:
-    """Each job is a process of its own; the first is run as a scheduler would, others are forks."""
+    """The first job of each step is run as a scheduler would, the other in this process."""
     log = draw_ladders(1)
 
     def submit(command: Sequence[str], jobs: int) -> None:
-        arguments, log = command[command.index("-m") + 1 :], tmp_path.with_suffix(".log")
-        forked = [
-            WarmProcess([*arguments, str(number)], os.environ, log, None, AUDITS)
-            for number in range(1, jobs)
-        ]
         assert subprocess.run([*command, "0"], check=False).returncode == 0
-        assert [job.wait(60) for job in forked] == [0] * (jobs - 1)
+        for number in range(1, jobs):
+            run_job(command[-1], number)
 
     array = distributed.JobArray(tmp_path, submit)
     found = distributed.audit(log, map=array.map, scratch=tmp_path, parts=2)

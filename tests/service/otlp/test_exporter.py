@@ -97,8 +97,11 @@ def exporter_to(url: str, key: str) -> OTLPSpanExporter:
 
 
 @pytest.mark.usefixtures("imported_at_once")
-@pytest.mark.parametrize("lost", [False, True], ids=["refused", "answer lost"])
-@pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable"])
+@pytest.mark.parametrize(
+    ("status", "lost"),
+    [("429 Too Many Requests", False), ("503 Service Unavailable", True)],
+    ids=["refused", "answer lost"],
+)
 def test_what_is_refused_for_now_is_sent_again_and_counts_once(
     app: Flask, tenant: Tenant, db_session: Session, blobs: Path, status: str, lost: bool
 ) -> None:

@@ -13,7 +13,7 @@ from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
 from tests.service.support.scenes import AUDITS, sign_in
 from tests.service.support.uploads import Person, free_credits, give_credits, log_file, upload
-from tests.worker.support.promises import Note, always_in_full
+from tests.worker.support.promises import Note
 from tests.worker.support.system import System
 from tests.worker.support.waiting import wait_until
 
@@ -91,11 +91,15 @@ def test_a_mostly_invalid_upload_fails_clearly_and_returns_its_credit(
     assert free_credits(make_session_factory(system.engine), person) == 3
 
 
-@always_in_full
+@pytest.mark.stress
 def test_a_poison_upload_fails_and_returns_its_credit_once(
-    system: System, person: Person, note: Note, occasion: str
+    system: System, person: Person, note: Note
 ) -> None:
-    """After three attempts, without a report; the workers live on."""
+    """After three attempts, without a report; the workers live on.
+
+    By default, `tests/worker/jobs/test_outages.py` has the attempts, and
+    `tests/worker/storage/test_stored_uploads.py` the credit, without processes.
+    """
     (system.control / "poison").touch()
     audit_id = _upload(system, person, LOG)
     wait_until(lambda: system.audit(audit_id).status == "failed", 60)

@@ -18,6 +18,7 @@ from tests.worker.support.faulty_s3 import (
     FaultyS3,
     running_s3,
 )
+from tests.worker.support.promises import sampled
 
 KEY = "raw/0123456789abcdef.jsonl"
 OPERATIONS: dict[str, Callable[[BlobStore], object]] = {
@@ -55,7 +56,7 @@ def test_a_bucket_keeps_what_is_put_there(s3: FaultyS3, blobs: BlobStore) -> Non
         blobs.get(KEY)
 
 
-@pytest.mark.parametrize("operation", list(OPERATIONS))
+@pytest.mark.parametrize("operation", sampled(OPERATIONS, 3))
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [

@@ -70,7 +70,7 @@ def content(response: Response) -> bytes:
         return archive.read("xl/worksheets/sheet1.xml")
 
 
-# Each starts a process. By default, a workbook: the process is told of the others in the same way.
+# Each starts a process. By default, a workbook: the process gets all of them in the same way.
 KINDS: dict[str, dict[str, Any]] = {
     "workbook": {"ending": "xlsx"},
     "CSV": {"mark": csv_table.BYTE_ORDER_MARK},

@@ -287,8 +287,12 @@ def test_a_known_key_is_asked_for_its_file_even_without_a_credit(live: LiveServi
     error_in(response, 415, "unsupported_media_type")
 
 
+@pytest.mark.stress
 def test_what_a_rolled_back_upload_leaves_is_nothing(live: LiveService, person: Person) -> None:
-    """The account's row is locked away, so that the transaction cannot end in time."""
+    """The account's row is locked away, so that the transaction cannot end in time.
+
+    By default, one that is killed leaves nothing: `test_uploads_at_once.py`.
+    """
     before = live.blob_names()
     with Session(live.engine) as holder:
         holder.execute(
