@@ -56,7 +56,8 @@ def _stop_before_accepting(
     address = listener.getsockname()
     made = [socket.create_connection(address) for _ in range(5)]
     for connection in made:
-        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.shutdown(socket.SHUT_WR)  # or each is waited for: it may send more
     worker.tpool, worker.poller = worker.get_thread_pool(), selectors.DefaultSelector()
     worker.method_queue.init()
     worker.alive = False  # as after SIGTERM, before it has accepted any

@@ -8,22 +8,20 @@ import pytest
 import detectors
 from detectors.rules import DETECTORS
 from detectors.rules.detector import Detector
-from tests.cases import data_of, each_case
+from tests.cases import data_of
 from tests.detectors.docs import HEADINGS
 from tests.detectors.report.test_report import NO_FLOOR, calls, find
 
 
-@each_case(
-    ("detector", "kind", "words", "log"),
-    [tuple(case.values()) for case in data_of(__file__)["fixes"]],
-)
-def test_a_fix_says_what_to_change_where_and_by_which_numbers(
-    detector: str, kind: str, words: list[str], log: list[dict[str, Any]]
-) -> None:
-    made = [call for each in log for call in calls(**each)]
-    fix = find(detectors.audit(made, thresholds=NO_FLOOR), detector, kind).fix
-    for part in ['"labels"', *words]:
-        assert part in fix
+def test_a_fix_says_what_to_change_where_and_by_which_numbers() -> None:
+    cases = data_of(__file__)["fixes"]
+    logs = [
+        detectors.read([call for each in case["log"] for call in calls(**each)]) for case in cases
+    ]
+    for case, report in zip(cases, detectors.audit_many(logs, thresholds=NO_FLOOR), strict=True):
+        fix = find(report, case["detector"], case["kind"]).fix
+        for part in ['"labels"', *case["words"]]:
+            assert part in fix, case
 
 
 def test_a_route_without_label_shows_its_model() -> None:
