@@ -18,7 +18,7 @@ from tests.client.collector import refusing_dsn
 from tests.client.faults import FOLDER, Line, Watch, asking, lines_of, text_of
 from tests.client.kinds import CALLS, FURTHER
 from tests.client.styles import CHAT
-from tests.worker.support.promises import at_a_third, sampled
+from tests.worker.support.promises import at_a_sixth, sampled
 
 NOT_OURS, NO_LINES_OF_CALLS = map(tuple, data_of(__file__).values())
 # Of `extra_usage.py`: what cannot fail, and what the library's own streams do.
@@ -60,10 +60,10 @@ def _shown(result: Any) -> str:
     return f"{type(result).__qualname__} {result!r}"
 
 
-@at_a_third
+@at_a_sixth
 @pytest.mark.parametrize("call", sampled(CALLS, 12), ids=lambda call: call.__name__.strip("_"))
 def test_a_fault_at_any_line_changes_no_result(call: Callable[[], Any], share: float) -> None:
-    """At a third, of the lines that each call runs, every third."""
+    """At a sixth, of the lines that each call runs, every sixth."""
     expected = _shown(call())
     lines = [line for line in _lines_of_call(call) if not text_of(line).startswith(NOT_OURS)]
     assert len(lines) > 5
