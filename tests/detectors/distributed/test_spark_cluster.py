@@ -110,7 +110,7 @@ def test_the_driver_of_spark_audits_a_small_frame_alike(
 def test_spark_audits_partitions_as_here(odd: pl.DataFrame) -> None:
     """Two Python workers audit four partitions, adaptively as Spark is shipped."""
     conf, adaptive = spark().conf, "spark.sql.adaptive.enabled"
-    before = conf.get(adaptive)
+    before = str(conf.get(adaptive))
     conf.set(adaptive, _AS_SHIPPED[adaptive])
     try:
         frame = spark().createDataFrame(odd.to_arrow())
