@@ -130,7 +130,7 @@ class Numbered(msgspec.Struct, frozen=True):
     def read(self, numbers: pl.Series | None = None) -> pl.LazyFrame:
         rows = self.frame.lazy()
         if numbers is not None:
-            rows = self.frame[numbers].lazy()
+            rows = rows.select(pl.all().gather(numbers))
         return rows.with_columns(self.columns)
 
 
