@@ -95,6 +95,16 @@ def test_a_program_that_is_starting_gets_more_time(prober: Prober, listener: Lis
     assert follow(prober, listener, 400, 415)
 
 
+def test_a_program_that_hangs_while_it_starts_is_given_up_as_soon_as_any_other(
+    prober: Prober, listener: Listener
+) -> None:
+    listener.answer = STARTING
+    assert follow(prober, listener, 0, 60) == []
+    listener.answer = None
+    [(second, complaint)] = follow(prober, listener, 60, 75)
+    assert complaint == "hasn't answered for 11 s", second
+
+
 def test_time_in_which_the_supervisor_did_not_run_does_not_count(
     prober: Prober, listener: Listener
 ) -> None:

@@ -50,9 +50,8 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 def open_log(path: Path) -> logging.Logger:
     """Return a log that is renamed to `.1` once it is too long, in which a message stays whole."""
     log = logging.Logger(path.stem)
-    log.addHandler(
-        RotatingFileHandler(path, "a", LONGEST_LOG_BYTES, OLDER_LOGS, encoding="utf-8", delay=True)
-    )
+    handler = RotatingFileHandler(path, "a", LONGEST_LOG_BYTES, OLDER_LOGS, "utf-8", delay=True)
+    log.addHandler(handler)
     return log
 
 
@@ -72,22 +71,22 @@ class Prober:
         """Start to count for a new process."""
         self._hang_up()
         self._looked_at = self._ask_at = now
-        self._waited_seconds, self._most_seconds = 0.0, SILENT_SECONDS
+        self._silent_seconds = self._starting_seconds = 0.0
 
     def find_complaint(self, now: float) -> str | None:
         """Ask or listen; return what is wrong once it has lasted for too long."""
         # Time in which this process did not run either says nothing about the program.
-        self._waited_seconds += min(now - self._looked_at, 1.0)
-        self._looked_at = now
+        passed, self._looked_at = min(now - self._looked_at, 1.0), now
+        self._silent_seconds += passed
+        self._starting_seconds += passed
         try:
             if self._connection is not None:
                 # Programs send their whole answer at once, and then hang up.
                 answer = self._connection.recv(4096)
-                if self._probe.not_ready in answer:
-                    self._most_seconds = STARTING_SECONDS
-                elif answer:
-                    self._waited_seconds, self._most_seconds = 0.0, SILENT_SECONDS
-                    self._patience = 1
+                if answer:
+                    self._silent_seconds = 0.0
+                    if self._probe.not_ready not in answer:
+                        self._starting_seconds, self._patience = 0.0, 1
                 self._hang_up()
             elif now >= self._ask_at:
                 self._ask_at = now + 2.0  # an answer costs PostgreSQL a new session, about 4 ms
@@ -99,12 +98,15 @@ class Prober:
             pass  # the answer comes later
         except OSError:  # nobody listens, or it was killed
             self._hang_up()
-        if (waited := self._waited_seconds) <= self._most_seconds * self._patience:
-            return None
-        missed = "answered" if self._most_seconds == SILENT_SECONDS else "been ready"
-        self._patience = min(2 * self._patience, 64)
-        self.begin(now)
-        return f"hasn't {missed} for {waited:.0f} s"
+        for missed, waited, most in (
+            ("answered", self._silent_seconds, SILENT_SECONDS),
+            ("been ready", self._starting_seconds, STARTING_SECONDS),
+        ):
+            if waited > most * self._patience:
+                self._patience = min(2 * self._patience, 64)
+                self.begin(now)
+                return f"hasn't {missed} for {waited:.0f} s"
+        return None
 
     def _hang_up(self) -> None:
         if self._connection is not None:
