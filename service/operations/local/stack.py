@@ -40,10 +40,11 @@ def listen(wanted: int | None, usual: int) -> tuple[int, list[socket.socket]]:
         except OSError as error:
             if not sockets or error.errno == errno.EADDRINUSE:
                 close(sockets)
+                why = "isn't allowed for this user" if error.errno == errno.EACCES else "is in use"
                 continue
         return port, sockets
     if wanted:
-        raise ServersError(f"port {wanted} is in use; choose another with --port")
+        raise ServersError(f"port {wanted} {why}; choose another with --port")
     raise ServersError("no port is free on both IPv4 and IPv6")
 
 

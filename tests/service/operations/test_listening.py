@@ -1,5 +1,7 @@
 """The sockets of `tallystick up`: bound immediately, by one program only."""
 
+import errno
+import os
 import socket
 
 import pytest
@@ -26,3 +28,14 @@ def test_a_port_taken_on_one_address_is_not_used() -> None:
         other_program.listen()
         with pytest.raises(ServersError):
             listen(other_program.getsockname()[1], 0)
+
+
+def test_a_port_that_this_user_may_not_use_is_not_said_to_be_in_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_address: object, **_options: object) -> socket.socket:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(socket, "create_server", refuse)
+    with pytest.raises(ServersError, match="port 80 isn't allowed for this user; choose another"):
+        listen(80, 0)
