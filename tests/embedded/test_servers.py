@@ -41,11 +41,15 @@ def read_rows(url: str) -> list[str]:
 def running_servers(servers_folder: Path) -> Iterator[EmbeddedServers]:
     """A set of servers that the tests of this file leave running."""
     make_data_folder(servers_folder / "running", with_tables=False)
-    with EmbeddedServers(servers_folder / "running") as servers:
-        yield servers
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PGPORT", "6000")  # of another server, for PostgreSQL's library
+        with EmbeddedServers(servers_folder / "running") as servers:
+            yield servers
 
 
-def test_both_servers_answer(running_servers: EmbeddedServers) -> None:
+def test_both_servers_answer_whatever_port_the_environment_names(
+    running_servers: EmbeddedServers,
+) -> None:
     write_row(running_servers.database_url, "a")
     assert read_rows(running_servers.database_url) == ["a"]
     with redis.Redis.from_url(running_servers.redis_url) as client:

@@ -21,6 +21,7 @@ from service.operations.local.placement import ENVIRONMENT, SOCKET_NAME, Placeme
 NAME = "postgres"
 DATABASE = OWNER_ROLE = "tallystick"
 ROLE = "tallystick_service"
+_PORT = SOCKET_NAME.rpartition(".")[2]  # libpq takes that of PGPORT unless it is told
 _SETTINGS = {
     "listen_addresses": "",
     # The sockets' folder decides who can connect.
@@ -114,15 +115,14 @@ def program(placement: Placement) -> Program:
 
 def database_url(placement: Placement, role: str = ROLE) -> str:
     host = quote(str(placement.sockets), safe="")
-    return f"postgresql+psycopg2://{role}@/{DATABASE}?host={host}"
+    return f"postgresql+psycopg2://{role}@:{_PORT}/{DATABASE}?host={host}"
 
 
 def answers(placement: Placement) -> bool:
     """Check whether the server accepts connections; create what is missing the first time."""
+    address = f"postgresql://{OWNER_ROLE}@:{_PORT}/postgres?connect_timeout=2"
     try:
-        connection = psycopg2.connect(
-            host=str(placement.sockets), user=OWNER_ROLE, dbname="postgres", connect_timeout=2
-        )
+        connection = psycopg2.connect(address, host=str(placement.sockets))
     except psycopg2.OperationalError:
         return False
     connection.autocommit = True  # CREATE DATABASE can't run in a transaction.
