@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
 import psutil
@@ -19,6 +20,8 @@ from redis.retry import Retry
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
+from service.operations.local import supervisor as supervising
+from service.operations.local.handle import Program
 from service.operations.local.servers import EmbeddedServers
 from tests.databases import as_owner
 from tests.embedded.processes import is_gone, start_owner, wait_until
@@ -175,6 +178,27 @@ def test_postgres_comes_back_whatever_a_crash_left_in_its_pid_file(
     assert sleeper.poll() is None
     sleeper.kill()
     sleeper.wait()
+
+
+def test_a_program_that_cannot_be_started_again_is_tried_ever_more_seldom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, folder = [0.0], tmp_path / "work"
+    monkeypatch.setattr(supervising, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    folder.mkdir()
+    child = supervising.Child(
+        Program(name="one", command=("/bin/true",), folder=str(folder), environment={}), tmp_path
+    )
+    child.start()
+    assert child.process is not None
+    child.process.wait()
+    folder.rmdir()
+    now[0] = 100.0  # it ran for long
+    events = []
+    for _ in range(4):
+        events.append(str(child.check())[-8:])
+        now[0] += 10.0
+    assert events == ["in 0.1 s", "in 0.2 s", "in 0.4 s", "in 0.8 s"]
 
 
 def test_servers_that_outlived_their_supervisor_are_stopped_by_the_next_start(

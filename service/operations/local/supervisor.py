@@ -139,7 +139,7 @@ class Child:
         """Start the process unless it is already running."""
         if self.process is not None:
             return
-        self.restart_at = None
+        self.restart_at, self._started_at = None, time.monotonic()
         program, supervisor = self.program, os.getpid()
         predecessor = name_predecessor(*program.pid_files) if program.pid_files else {}
 
@@ -161,7 +161,6 @@ class Child:
             preexec_fn=die_with_supervisor,
             **run_as(program.user),
         )
-        self._started_at = time.monotonic()
         if self._prober is not None:
             self._prober.begin(self._started_at)
 
