@@ -148,7 +148,7 @@ def place(
                 f"the database is in {folder}"
             )
         # Only root and the servers' group pass through it.
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o710, exist_ok=True)
         folder.chmod(0o710)
         os.chown(folder, 0, user.pw_gid)
         bin_folder = binaries.postgres / "bin"
@@ -235,8 +235,7 @@ def succeeds(user: struct_passwd, script: str, argument: Path | str) -> bool:
     attempt = subprocess.run(  # noqa: S603 - our own script
         ["/bin/sh", "-c", script, "sh", argument],
         cwd="/",
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        capture_output=True,
         check=False,
         **run_as(user),
     )

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from pwd import struct_passwd
-from signal import SIGINT
+from signal import SIGINT, SIGKILL
 from typing import Self
 
 import psutil
@@ -132,10 +132,8 @@ def stop_leftovers(folder: Path, user: struct_passwd | None) -> None:
         is_server = found["name"] in _SERVERS and found["uids"] and found["uids"].real == user_id
         if is_server and folder in (Path(word).parent for word in words):
             leftovers.append(process)
+    for number in (SIGINT, SIGKILL):  # for PostgreSQL, the former is the "fast" shutdown
+        for process in leftovers:
             with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(SIGINT)  # for PostgreSQL, the "fast" shutdown
-    _, stubborn = psutil.wait_procs(leftovers, timeout=STOP_SECONDS)
-    for process in stubborn:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(stubborn, timeout=STOP_SECONDS)
+                process.send_signal(number)
+        _, leftovers = psutil.wait_procs(leftovers, timeout=STOP_SECONDS)

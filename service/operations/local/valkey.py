@@ -1,5 +1,6 @@
 """Valkey in a data folder: on a Unix socket, without persistence, because Redis is disposable."""
 
+from contextlib import suppress
 from urllib.parse import quote
 
 from redis import Redis, RedisError
@@ -44,8 +45,6 @@ def redis_url(placement: Placement) -> str:
 
 def answers(url: str) -> bool:
     """Check whether the server accepts commands."""
-    try:
-        with Redis.from_url(url, socket_timeout=2, retry=None) as redis:
-            return bool(redis.ping())
-    except RedisError:
-        return False
+    with suppress(RedisError), Redis.from_url(url, socket_timeout=2, retry=None) as redis:
+        return bool(redis.ping())
+    return False
