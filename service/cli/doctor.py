@@ -64,6 +64,7 @@ def _look(data_dir: Path | None) -> Iterator[Diagnosis]:
         ("versions", machine.check_versions()),
         ("permissions", machine.check_permissions(folder)),
         ("database", servers.check_database(config)),
+        ("keys", servers.check_keys(config)),
         ("redis", servers.check_redis(config)),
         ("storage", machine.check_storage(config)),
         ("disk", machine.check_disks(config, folder)),

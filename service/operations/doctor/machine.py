@@ -15,7 +15,6 @@ from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from service.config import Config
 from service.config.secret_files import SUFFIX
@@ -136,12 +135,12 @@ def check_versions(lock: Path = _LOCK) -> Iterator[Diagnosis]:
     lines = [line for line in lock.read_text().splitlines() if line[:1] not in ("", " ", "#", "-")]
     locked = [Requirement(line.removesuffix("\\")) for line in lines]
     needed = [each for each in locked if each.marker is None or each.marker.evaluate()]
-    installed = {canonicalize_name(each.name): each.version for each in distributions()}
-    found = [(each, installed.get(canonicalize_name(each.name))) for each in needed]
+    # Of several installed ones, Python imports the first.
+    found = [(each, next(iter(distributions(name=each.name)), None)) for each in needed]
     different = [
-        f"{each.name} is {version or 'missing'}"
-        for each, version in found
-        if version is None or version not in each.specifier
+        f"{each.name} is {used.version if used else 'missing'}"
+        for each, used in found
+        if used is None or used.version not in each.specifier
     ]
     message = f"{len(needed)} libraries match the lock file"
     if different:

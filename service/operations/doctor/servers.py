@@ -23,6 +23,7 @@ from detectors.wording.figures import counted
 from service.config import Config
 from service.core.db import find_revision, list_revisions, make_probe_engine, why_unusable
 from service.core.redis import connect
+from service.core.sealing import Sealer
 from service.errors import ConfigError
 from service.jobs.queues import MAIL_QUEUE, NOTICE_QUEUE, QUEUE_NAMES
 from service.mail.delivery import check_server
@@ -34,6 +35,7 @@ from service.models.operations import totals
 from service.operations.backup.manifests import list_backups, time_of
 from service.operations.backup.repository import BackupError, Repository
 from service.operations.doctor.findings import Diagnosis, fail, judge, ok, say_age, warn
+from service.operations.maintenance.resealing import count_values
 from service.operations.maintenance.sweeper import SWEEPER_LOCK
 
 _BUSY_SHARE: Final = 0.8
@@ -124,6 +126,23 @@ def _check_tables(connection: Connection, server: Any) -> Iterator[Diagnosis]:
         names = ", ".join(server.invalid)
         message = f"invalid indexes, which an interrupted migration left: {names}"
         yield warn(message, f"{advice}; if they remain, REINDEX INDEX CONCURRENTLY")
+
+
+def check_keys(config: Config) -> Iterator[Diagnosis]:
+    """Find values in the database that no key opens, as after a change of a key."""
+    sealer = Sealer.from_config(config)
+    try:
+        counts = sum(count_values(make_probe_engine(config)).values(), Counter[str]())
+    except SQLAlchemyError:
+        return  # the lines about the database say why
+    lost = sum(number for key_id, number in counts.items() if not sealer.has_key(key_id))
+    message = (
+        f"no key opens {counted(lost, 'sealed value')}"
+        if lost
+        else "every sealed value has its key"
+    )
+    advice = "add the key that was replaced to ENCRYPTION_KEY_FALLBACKS; see Rotating secrets"
+    yield judge(message, advice, fails=lost > 0)
 
 
 def check_redis(config: Config) -> Iterator[Diagnosis]:

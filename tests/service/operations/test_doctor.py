@@ -24,9 +24,11 @@ from sqlalchemy import create_engine, make_url, text
 from service.cli.doctor import doctor
 from service.config import Config
 from service.core.db import downgrade, list_revisions
+from service.core.sealing import Sealer
 from service.jobs.process import QueueWorker
 from service.models import Audit
 from service.models.mail.outbox import Mail
+from service.models.notices.targets import NoticeTarget
 from service.operations.backup.repository import new_key
 from service.operations.doctor.findings import (
     Diagnosis,
@@ -48,6 +50,7 @@ from service.operations.doctor.machine import (
 from service.operations.doctor.servers import (
     check_backups,
     check_database,
+    check_keys,
     check_mail,
     check_payments,
     check_redis,
@@ -140,6 +143,20 @@ def test_libraries_are_compared_with_the_lock(tmp_path: Path) -> None:
     assert not _problems(check_versions(tmp_path / "no.lock"))
 
 
+def test_of_a_library_that_is_installed_twice_the_one_that_is_imported_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "service.lock"
+    lock.write_text("some-library==2\n")
+    for number, folder in enumerate(("system", "own"), start=1):
+        named = tmp_path / folder / f"some_library-{number}.dist-info"
+        named.mkdir(parents=True)
+        (named / "METADATA").write_text(f"Name: some-library\nVersion: {number}\n")
+        monkeypatch.syspath_prepend(tmp_path / folder)
+    (tmp_path / "system" / "broken-1.dist-info").mkdir()  # what an interrupted pip leaves
+    assert not _problems(check_versions(lock))
+
+
 # The database
 
 
@@ -193,6 +210,23 @@ def test_tables_rights_and_indexes_are_checked(own_database: Config) -> None:
     downgrade(owner_url, "-1")
     # The release before may lack tables, too.
     assert "this release needs" in _problems(check_database(own_database))[0][1]
+
+
+def test_values_that_no_key_opens_are_found(own_database: Config, own_sessions: Sessions) -> None:
+    earlier, column = "x" * 32, "notice_targets.url"
+    with own_sessions() as session:
+        account = add_account(session)
+        session.flush()
+        target = NoticeTarget(kind="webhook", url="https://a.example", secret="x", events=[])
+        target.account_id = account.id
+        session.add(target)
+        session.commit()
+        assert not _problems(check_keys(own_database))
+        sealed = {"url": Sealer([earlier]).seal(column, "https://a.example")}
+        session.execute(text("UPDATE notice_targets SET url = :url"), sealed)
+        session.commit()
+    assert _only(check_keys(own_database)) == ("fail", "no key opens 1 sealed value")
+    assert not _problems(check_keys(replace(own_database, encryption_key_fallbacks=earlier)))
 
 
 # Clocks
