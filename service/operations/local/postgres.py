@@ -21,7 +21,7 @@ from service.operations.local.placement import ENVIRONMENT, SOCKET_NAME, Placeme
 NAME = "postgres"
 DATABASE = OWNER_ROLE = "tallystick"
 ROLE = "tallystick_service"
-_PORT = SOCKET_NAME.rpartition(".")[2]  # libpq takes that of PGPORT unless it is told
+_PORT = SOCKET_NAME.rpartition(".")[2]  # named, because libpq reads PGPORT
 _SETTINGS = {
     "listen_addresses": "",
     # The sockets' folder decides who can connect.
