@@ -12,7 +12,6 @@ from detectors.engine import Calls, collect
 from detectors.rules.columns import answer_tokens
 
 MOST_BINS: Final = 64  # the bits of a count
-_MORE_THAN_PROMPTS: Final = 2**40  # the most tokens of a count are 10**12
 
 
 def bin_of(calls: Calls) -> pl.Expr:
@@ -22,8 +21,8 @@ def bin_of(calls: Calls) -> pl.Expr:
     """
     tokens = pl.max_horizontal(answer_tokens(calls), 1)
     zeros = tokens.bitwise_leading_zeros().cast(pl.Int32)
-    log = pl.col("log") if "log" in calls.collect_schema().names() else pl.lit(0)
-    return log.cast(pl.Int64) * MOST_BINS + (MOST_BINS - 1 - zeros)
+    log = pl.col("log").cast(pl.Int64) if "log" in calls.collect_schema().names() else pl.lit(0)
+    return log * MOST_BINS + (MOST_BINS - 1 - zeros)
 
 
 def exponent_of(number: pl.Expr) -> pl.Expr:
@@ -33,12 +32,8 @@ def exponent_of(number: pl.Expr) -> pl.Expr:
 
 def count_lengths(calls: Calls) -> Calls:
     """Count the calls of each bin by the length of their prompt."""
-    # Grouping by one number takes three quarters of the time of two.
-    both = pl.col("both")
-    numbers = (bin_of(calls) * _MORE_THAN_PROMPTS + pl.col("prompt_tokens")).alias("both")
-    counted = calls.select(numbers).group_by("both").agg(pl.len().cast(pl.Int64).alias("calls"))
-    prompts = (both % _MORE_THAN_PROMPTS).alias("prompt_tokens")
-    return counted.select((both // _MORE_THAN_PROMPTS).alias("bin"), prompts, "calls")
+    binned = calls.select(bin_of(calls).alias("bin"), "prompt_tokens")
+    return binned.group_by("bin", "prompt_tokens").agg(pl.len().cast(pl.Int64).alias("calls"))
 
 
 def list_routes(calls: Calls, groups: pl.DataFrame, most: int) -> Calls:
