@@ -101,7 +101,9 @@ def test_clients_are_listed_with_when_they_were_last_seen(
     add_batches(sessions, person, 1, environment="us", created_at=NOON - timedelta(days=1))
     add_batches(sessions, person, 1, client=None, created_at=NOON - timedelta(days=2))
     add_run(sessions, person.account_id, created_at=NOON)
-    add_batches(sessions, add_person(sessions), 1, client="others")
+    other, later = add_person(sessions), NOON + timedelta(days=1)
+    for name in ("api", "the others"):
+        add_batches(sessions, other, 1, client=name, environment="eu", created_at=later)
     page = words(show(client, person)).partition("By day")[0]
     expected = (
         "api eu Mar 1, 2026, 12:00 UTC api us Feb 28, 2026, 12:00 UTC"
@@ -260,6 +262,23 @@ def test_the_batches_of_a_client_open_in_pages(
 )
 def test_impossible_days_show_a_page(client: FlaskClient, person: Person, query: str) -> None:
     show(client, person, query)
+
+
+def test_it_reveals_nothing_about_others(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    other, before = add_person(sessions), NOON - timedelta(hours=1)
+    file: dict[str, Any] = {"content_hash": b"of the file", "created_at": NOON}
+    names = {"label": "secret", "environment": "secret", "created_at": before}
+    theirs = add_run(sessions, other.account_id, **{**file, **names})
+    add_batches(sessions, other, 3, client="secret", environment="secret")
+    mine = add_run(sessions, person.account_id, **file)
+    for query in ("", f"?day=2026-03-01&client=secret&before={theirs}", "?source=ingest"):
+        page = show(client, person, query).get_data(as_text=True)
+        assert theirs not in page
+        assert "same file" not in page
+        assert page.count("secret") == (1 if "secret" in query else 0)
+    assert mine in show(client, person).get_data(as_text=True)
 
 
 def test_the_number_of_queries_does_not_grow_with_imports(
