@@ -19,6 +19,7 @@ from tests.cases import each_case
 from tests.detectors.formats.stored import decode_records
 from tests.service.support.scenes import (
     INGEST,
+    INGEST_V2,
     Sessions,
     Tenant,
     add_tenant,
@@ -100,18 +101,18 @@ def test_a_key_that_was_never_minted_is_unauthorized(client: FlaskClient) -> Non
     assert 'error="invalid_token"' in response.headers["WWW-Authenticate"]
 
 
-def test_ingest_resumes_with_the_subscription(
-    client: FlaskClient, sessions: Sessions, db_session: Session
+def test_ingest_pauses_and_resumes_with_the_subscription(
+    client: FlaskClient, tenant: Tenant, db_session: Session
 ) -> None:
-    tenant = add_tenant(sessions, status="canceled")
-    assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 402
-    db_session.execute(
-        update(Subscription)
-        .where(Subscription.account_id == tenant.account_id)
-        .values(status="active")
-    )
-    db_session.commit()
-    assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
+    """In both versions, and a replay as well."""
+    own = update(Subscription).where(Subscription.account_id == tenant.account_id)
+    headers, statuses = {**tenant.writes, "Idempotency-Key": "once"}, []
+    for status in ("active", "canceled", "active"):
+        db_session.execute(own.values(status=status))
+        db_session.commit()
+        for path in (INGEST, INGEST_V2):
+            statuses.append(client.post(path, json=batch(), headers=headers).status_code)
+    assert statuses == [201, 200, 402, 402, 200, 200]
 
 
 def test_a_rejected_batch_names_the_record_and_the_fields(
