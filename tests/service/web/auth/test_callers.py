@@ -76,6 +76,14 @@ def test_the_schemes_case_does_not_matter(client: FlaskClient, tenant: Tenant, s
     assert client.post(INGEST, json=batch(), headers=headers).status_code == 201
 
 
+@each_case("scheme", ["Basic", "Token", "Bearer:"])
+def test_no_other_scheme_is_accepted(client: FlaskClient, tenant: Tenant, scheme: str) -> None:
+    for path, secret in ((INGEST, tenant.key), (AUDITS, tenant.token)):
+        method = "POST" if path == INGEST else "GET"
+        answer = client.open(path, method=method, headers={"Authorization": f"{scheme} {secret}"})
+        error_of(answer, 401, "unauthorized")
+
+
 def test_a_credential_counts_in_the_header_only(client: FlaskClient, tenant: Tenant) -> None:
     error_of(client.get(f"{AUDITS}?access_token={tenant.token}"), 401, "unauthorized")
     client.set_cookie("Authorization", f"Bearer {tenant.token}")

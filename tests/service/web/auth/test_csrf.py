@@ -1,11 +1,13 @@
 """Requests that other sites can make a browser send are rejected; our own pages work."""
 
+from io import BytesIO
+
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
 from tests.cases import each_case
-from tests.service.support.scenes import INGEST, Sessions, Tenant, batch, error_of, sign_in
+from tests.service.support.scenes import AUDITS, INGEST, Sessions, Tenant, batch, error_of, sign_in
 
 EARLY_ACCESS = "/api/v1/early-access"
 OWN: tuple[dict[str, str], ...] = (
@@ -57,6 +59,11 @@ def test_another_sites_page_is_rejected(
     message = error_of(answer, 403, "forbidden")
     assert message == "We blocked this request because it came from another site."
     assert error_of(client.post("/auth/logout", headers=headers), 403, "forbidden")
+    for path in ("/upload", AUDITS):
+        file = {"file": (BytesIO(b"{}"), "calls.jsonl")}
+        answer = client.post(path, data=file, headers={**signed_in, **headers})
+        assert answer.status_code == 403
+        assert message in answer.text
 
 
 @each_case("headers", FOREIGN)
