@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, update
 from detectors.report import account
 from service.core.blobs import BlobStore
 from service.models import Audit
-from service.models.audits.leases import Claim
+from service.models.audits.leases import Claim, requeue_audit
 from tests.worker.support.claims import claim_audit
 from tests.worker.support.stored import document, load
 from worker import run_audit
@@ -72,6 +72,19 @@ def test_a_later_start_takes_the_place_of_one_that_died(
     run_audit(audit_id)
     assert load(engine, audit_id).frame_key == f"frames/{audit_id}-2.parquet"
     assert not blobs.exists(claim.frame_key)
+
+
+def test_an_audit_can_be_stopped_any_number_of_times(
+    engine: Engine, new_audit: Callable[[], str]
+) -> None:
+    """As workers do that end: none of its starts counts as an attempt."""
+    audit_id = new_audit()
+    for starts in range(1, 6):
+        with engine.begin() as connection:
+            claim = claim_audit(connection, audit_id, 30)
+            assert claim is not None
+            assert (claim.attempt, claim.counted_attempt) == (starts, 1)
+            assert requeue_audit(connection, claim) is not None
 
 
 def test_of_many_claims_one_succeeds(engine: Engine, new_audit: Callable[[], str]) -> None:

@@ -389,7 +389,7 @@ def test_only_routes_with_calls_in_the_range_are_shown(ada: Browser, db_session:
     assert 'id="routes"' not in ended
 
 
-@pytest.mark.parametrize("group", ["route", "model"])
+@pytest.mark.parametrize("group", ["route", "model", "provider", "environment"])
 def test_the_groups_beyond_the_colors_are_one_series(
     ada: Browser, db_session: Session, group: str
 ) -> None:
