@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 from flask.testing import FlaskClient
@@ -114,7 +114,7 @@ def _add_things(sessions: Sessions, tenant: Tenant, label: str) -> dict[str, str
         session.add_all([audit, other_browser, passkey, target, budget, plan])
         session.add_all([view, mark, connection])
         session.flush()
-        session.add(_make_cost(tenant.account_id, connection.id))
+        session.add(make_cost(tenant.account_id, connection.id, date(2026, 2, 1)))
         counts = dict.fromkeys((*TOKENS, "estimated_usd"), 1)
         total = AgentTotal(agent="codex", day=date(2026, 2, 1), model="x", **counts, **owned)
         session.add(total)
@@ -148,18 +148,22 @@ def _add_things(sessions: Sessions, tenant: Tenant, label: str) -> dict[str, str
         }
 
 
-def _make_cost(account_id: str, connection_id: str) -> ReportedCost:
+def make_cost(account_id: str, connection_id: str, day: date) -> ReportedCost:
     labels = {name: "" for name in ("project_id", "key_id", "model", "line_item")}
-    day = {"bucket_at": datetime(2026, 2, 1, tzinfo=UTC), "day": date(2026, 2, 1)}
+    days = {"bucket_at": datetime.combine(day, time(), UTC), "day": day}
     own = {"account_id": account_id, "connection_id": connection_id, "report": "costs"}
-    return ReportedCost(**own, **labels, **day, kind="seats", amount=1, currency="USD")
+    return ReportedCost(**own, **labels, **days, kind="seats", amount=1, currency="USD")
 
 
 def ask(
-    client: FlaskClient, route: tuple[str, str], caller: Caller, ids: Mapping[str, str]
+    client: FlaskClient,
+    route: tuple[str, str],
+    caller: Caller,
+    ids: Mapping[str, str],
+    query: str = "",
 ) -> TestResponse:
     path, options = request_for(route, caller, ids)
-    response = client.open(path, method=route[0], **options)
+    response = client.open(path + query, method=route[0], **options)
     response.get_data()  # kept, while the file that it may come from is closed
     response.close()
     return response
