@@ -22,6 +22,7 @@ from service.models import (
     Payment,
     ProviderConnection,
     ReadToken,
+    ReportedName,
     ReportLink,
 )
 from service.models.base import utc_now
@@ -58,7 +59,6 @@ QUERIES: Final = {
 }
 # Of their owner, but for the email address in each page's head.
 SHOWS_NOTHING: Final = {
-    "/bill/savings",
     "/settings",
     "/settings/connections/add",
     "/settings/delete",
@@ -234,10 +234,12 @@ def test_names_are_text_on_own_pages_and_on_nobody_elses(app: Flask, sessions: S
         files = {"blob_key": "raw/x.jsonl", "status": "done", **owned}
         batch = Audit(source="ingest", client=name, environment=name, **files)
         upload = Audit(source="upload", label=name, content_hash=b"x", **files)
-        connection = ProviderConnection(provider="anthropic", **owned)
+        connection = ProviderConnection(provider="openai", pulled_at=utc_now(), **owned)
         link = ReportLink(audit_id=mine.ids["audit_id"], **owned)
         session.add_all([key, token, settings, payment, batch, upload, connection, link])
         session.flush()
+        unused = {"kind": "key", "name_id": "k", "name": name, "parent_id": name}
+        session.add(ReportedName(connection_id=connection.id, **unused, **owned))
         session.add(make_cost(account_id, connection.id, date(2024, 5, 1)))
         add_security_event(session, account_id, EventKind.KEY_CREATED, {"prefix": name})
         names = {"route": name, "environment": name}
