@@ -130,6 +130,3 @@ def test_plan_and_credits_are_shown(
         session.add(team)
         session.commit()
     assert "Team plan" in words(show(client, person))
-
-
-# Nobody else
