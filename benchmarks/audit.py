@@ -118,6 +118,7 @@ def _measure_parquet(console: Console, most: int, has_engines: bool) -> None:
         _add_parquet(table, "DuckDB, every column", rows, duckdb, duckdb)
         sums = _best(DUCKDB_SUMS, rows)
         _add_parquet(table, "DuckDB, what it sums by model and tag", rows, sums, duckdb)
+    _add_parquet(table, "tallystick audit", most, _best(AUDIT, most), duckdb)
     for engine in ("duckdb", "pyspark") if has_engines else ():
         rows = min(most, 1_000_000)
         duckdb = _best(DUCKDB_ALL, rows)
