@@ -9,9 +9,18 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from reportlab.graphics.shapes import Drawing
-from reportlab.pdfbase.pdfdoc import PDFArray, PDFDictionary, PDFName, PDFString
+from reportlab.pdfbase.pdfdoc import (
+    PDFArray,
+    PDFDictionary,
+    PDFDocument,
+    PDFName,
+    PDFObject,
+    PDFString,
+)
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Flowable, LongTable, Paragraph, Table
+
+from service.reports.pdf.packed import PackedDocument
 
 # By the name of a paragraph's style; any other is a paragraph.
 _ROLES: Final = {
@@ -22,6 +31,25 @@ _ROLES: Final = {
     "chart title": "H3",
 }
 _PAGE_ATTRIBUTES: Final = ("StructParents", "Tabs")
+_HEAD_CELL: Final = PDFDictionary({"O": PDFName("Table"), "Scope": PDFName("Column")})
+
+
+class _Element(PDFObject):  # type: ignore[misc]  # reportlab has no types
+    """An element of the structure tree.
+
+    A report has thousands. As reportlab's dictionaries, they would take a third of its time.
+    """
+
+    def __init__(self, role: str, parent: str, values: dict[str, PDFObject]) -> None:
+        self._role, self._parent, self._values = role, parent, values
+        self.reference = ""
+        self.kids: list[str | int] = []
+
+    def format(self, document: PDFDocument) -> bytes:
+        kids = " ".join(map(str, self.kids))
+        head = f"<</S/{self._role}/P {self._parent}/K[{kids}]".encode()
+        values = [f"/{key} ".encode() + each.format(document) for key, each in self._values.items()]
+        return b"".join((head, *values, b">>"))
 
 
 class TaggedCanvas(Canvas):  # type: ignore[misc]  # reportlab has no types
@@ -29,34 +57,37 @@ class TaggedCanvas(Canvas):  # type: ignore[misc]  # reportlab has no types
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
-        self._elements: list[tuple[PDFDictionary, list[Any]]] = []
-        self._open: list[tuple[PDFDictionary, list[Any]]] = []
-        self._marks: list[list[Any]] = [[]]  # of each page, in the order of their numbers
+        self._doc.__class__ = PackedDocument  # a canvas makes its document itself
         self._root = PDFDictionary({"Type": PDFName("StructTreeRoot")})
-        self.begin_element("Document")
+        whole = _Element("Document", self._add(self._root), {})
+        whole.reference = self._root["K"] = self._add(whole)
+        self._open = [whole]
+        self._marks: list[list[str]] = [[]]  # of each page, in the order of their numbers
 
-    def begin_element(self, role: str, **values: Any) -> PDFDictionary:
+    def begin_element(self, role: str, **values: PDFObject) -> _Element:
         """Begin an element that has others, or marks of its own."""
-        parent, kids = self._open[-1] if self._open else (self._root, [])
-        element = PDFDictionary({"Type": PDFName("StructElem"), "S": PDFName(role), **values})
-        reference = self._doc.Reference(element, f"Element{len(self._elements)}")
-        if self._elements:
-            element["P"] = self._doc.Reference(parent)
-        kids.append(reference)
-        self._elements.append((element, []))
-        self._open.append(self._elements[-1])
+        parent = self._open[-1]
+        element = _Element(role, parent.reference, values)
+        element.reference = self._add(element)
+        parent.kids.append(element.reference)
+        self._open.append(element)
         return element
+
+    def _add(self, thing: PDFObject) -> str:
+        """Return a reference to something new in the document."""
+        self._doc.Reference(thing)
+        return f"{self._doc.objectcounter} 0 R"
 
     def end_element(self) -> None:
         self._open.pop()
 
-    def begin_mark(self, role: str, **values: Any) -> None:
+    def begin_mark(self, role: str, **values: PDFObject) -> None:
         """Begin content that is an element."""
         element = self.begin_element(role, Pg=self._doc.thisPageRef(), **values)
         marks = self._marks[-1]
-        self._open[-1][1].append(len(marks))
+        element.kids.append(len(marks))
         self._code.append(f"/{role} <</MCID {len(marks)}>> BDC")
-        marks.append(self._doc.Reference(element))
+        marks.append(element.reference)
 
     def end_mark(self) -> None:
         self._code.append("EMC")
@@ -70,7 +101,7 @@ class TaggedCanvas(Canvas):  # type: ignore[misc]  # reportlab has no types
         self._code.append("EMC")
 
     @contextmanager
-    def marked(self, role: str, **values: Any) -> Iterator[None]:
+    def marked(self, role: str, **values: PDFObject) -> Iterator[None]:
         self.begin_mark(role, **values)
         yield
         self.end_mark()
@@ -83,16 +114,12 @@ class TaggedCanvas(Canvas):  # type: ignore[misc]  # reportlab has no types
         self._marks.append([])
 
     def save(self) -> None:
-        catalog, doc = self._doc.Catalog, self._doc
-        for element, kids in self._elements:
-            element["K"] = PDFArray(kids)
+        catalog = self._doc.Catalog
         numbers = [
             each
             for page, marks in enumerate(self._marks[:-1])
-            for each in (page, doc.Reference(PDFArray(marks), f"Marks{page}"))
+            for each in (page, self._add(PDFArray(marks)))
         ]
-        self._root["K"] = doc.Reference(self._elements[0][0])
-        self._elements[0][0]["P"] = doc.Reference(self._root, "StructTreeRoot")
         self._root["ParentTree"] = PDFDictionary({"Nums": PDFArray(numbers)})
         self._root["ParentTreeNextKey"] = len(self._marks) - 1
         catalog.StructTreeRoot = self._root
@@ -138,9 +165,8 @@ def tag_table(table: LongTable, step: str, *at: Any) -> None:
     elif step == "startRow":
         canvas.begin_element("TR")
     elif step == "startCell":
-        scope = PDFDictionary({"O": PDFName("Table"), "Scope": PDFName("Column")})
         is_head = at[0] < table.repeatRows
-        canvas.begin_mark("TH", A=scope) if is_head else canvas.begin_mark("TD")
+        canvas.begin_mark("TH", A=_HEAD_CELL) if is_head else canvas.begin_mark("TD")
     elif step == "endCell":
         canvas.end_mark()
     elif step in ("endRow", "endTable"):
