@@ -42,8 +42,11 @@ from service.operations.connections.wording import (
     summarize,
     summarize_agent,
 )
-from service.web.api.reconciliation import describe, describe_agent
-from service.web.schemas.reconciliation import ReconciliationListSchema
+from service.web.schemas.reconciliation import (
+    ReconciliationListSchema,
+    describe,
+    describe_agent,
+)
 
 _KEY_PROMPT: Final = "Admin key"
 
