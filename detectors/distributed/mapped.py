@@ -106,7 +106,8 @@ def audit(
             counted = results.count()
 
             def find_again(facts: AuditFacts) -> Reopen:
-                return partial(open_again, partial(reread, source, engine), job, facts, count)
+                shares = [PartNumber(number, count) for number in range(count)]
+                return partial(open_again, partial(reread, source, engine), job, facts, shares)
 
             find_reopen = find_again if can_be_read_again(source) else None
             return merge(log, job, book, counted, results.find, find_reopen).reports[0]

@@ -5,7 +5,7 @@ hardly repeat takes longer than it saves.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, cast
+from typing import Final
 
 import polars as pl
 
@@ -21,14 +21,14 @@ def categorize(frame: pl.DataFrame, names: Iterable[str] = REPEATED) -> pl.DataF
     """Turn those of these columns of texts into categories that have few values."""
     given = [frame[name] for name in names if name in frame.columns]
     texts = [labels for labels in given if labels.dtype == pl.String]
-    few = [each for each in texts if each.head(SAMPLED_CALLS).n_unique() <= MOST_CATEGORIES]
     columns = list[pl.Expr | pl.Series]()
-    for labels in few:
+    for labels in texts:
+        sampled = labels.head(SAMPLED_CALLS).n_unique()
         # Most labels that are equal for some calls are for all.
-        if labels.is_empty() or not labels.eq_missing(labels[0]).all():
-            columns.append(pl.col(labels.name).cast(pl.Categorical()))
-        else:
+        if sampled == 1 and labels.eq_missing(labels[0]).all():
             columns.append(labels[:1].cast(pl.Categorical()).new_from_index(0, len(labels)))
+        elif sampled <= MOST_CATEGORIES:
+            columns.append(pl.col(labels.name).cast(pl.Categorical()))
     return frame.with_columns(columns)
 
 
@@ -37,23 +37,11 @@ def compose_labels(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
     composed = []
     for labels in (frame[name] for name in names if name in frame.columns):
         if labels.dtype.base_type() in (pl.String, pl.Categorical, pl.Enum):
-            few = labels if labels.dtype == pl.String else find_distinct(labels).cast(pl.String)
+            few = labels if labels.dtype == pl.String else labels.unique().cast(pl.String)
             # Other characters than ASCII has are seen by the bytes that they take.
             if (few.str.len_bytes() != few.str.len_chars()).any():
                 composed.append(labels.cast(pl.String).str.normalize("NFC"))
     return frame.with_columns(composed) if composed else frame
-
-
-def find_distinct(labels: pl.Series) -> pl.Series:
-    """Return the distinct labels of a column of categories, without null.
-
-    Marking each category takes half of the time that hashing takes.
-    """
-    codes = labels.to_physical().drop_nulls()
-    if codes.is_empty() or (most := cast("int", codes.max())) > len(codes):
-        return labels.unique().drop_nulls()
-    is_used = pl.repeat(False, most + 1, dtype=pl.Boolean, eager=True).scatter(codes, True)
-    return is_used.arg_true().cast(codes.dtype).cat.to(labels.dtype)
 
 
 def with_texts(frame: pl.DataFrame) -> pl.DataFrame:

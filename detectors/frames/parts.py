@@ -29,7 +29,7 @@ from detectors.threads import in_turn
 # Calls of a part on disk and in memory, where two are audited at once, and those up to which all of
 # them stay in memory, as one part or as several.
 PART_CALLS: Final = 2_000_000
-MEMORY_PART_CALLS: Final = 1_250_000
+MEMORY_PART_CALLS: Final = 1_700_000
 ONE_PART_CALLS: Final = 4_000_000
 MEMORY_CALLS: Final = 12_000_000
 # What the audit of a part takes of memory.
@@ -51,8 +51,15 @@ _LOCK: Final = "in-use"
 _TIMES_MORE: Final = 10
 
 
+class Share(Protocol):
+    """The buckets whose groups are in a part."""
+
+    def has(self, buckets: pl.Series) -> pl.Series:
+        """Check for each of these buckets whether it belongs to the part."""
+
+
 class PartNumber(NamedTuple):
-    """One of so many parts."""
+    """One of so many parts, which have as many buckets each, in a row."""
 
     number: int
     parts: int
@@ -63,9 +70,18 @@ class PartNumber(NamedTuple):
         return BUCKETS * self.number // self.parts, BUCKETS * (self.number + 1) // self.parts
 
     def has(self, buckets: pl.Series) -> pl.Series:
-        """Check for each of these buckets whether it belongs to the part."""
         first, end = self.buckets
         return buckets.is_between(first, end, closed="left")
+
+
+class EvenPart(NamedTuple):
+    """One of some parts that have about as many calls each; `part_of` has the part of a bucket."""
+
+    number: int
+    part_of: Sequence[int]
+
+    def has(self, buckets: pl.Series) -> pl.Series:
+        return pl.Series(self.part_of, dtype=pl.UInt16)[buckets] == self.number
 
 
 class Parts(Protocol):
@@ -81,6 +97,9 @@ class Parts(Protocol):
 
     def scan(self) -> Calls:
         """Return all calls, of which a query reads what it needs."""
+
+    def share(self, number: int) -> Share:
+        """Return the buckets of a part that was taken."""
 
     def take(self, number: int) -> list[Calls]:
         """Return the calls of a part in a list, which nothing else refers to."""
@@ -112,28 +131,41 @@ class InMemory:
         self._frames = alike(frames)
         rows = sum(frame.height for frame in self._frames)
         is_one_part = is_one_part or rows <= ONE_PART_CALLS
-        self.count = 1 if is_one_part else count_parts(rows, MEMORY_PART_CALLS)
+        # An even number, because the last of an odd one would be audited alone.
+        self.count = 1 if is_one_part else 2 * count_parts(rows, 2 * MEMORY_PART_CALLS)
+        self._part_of: Sequence[int] = [0] * BUCKETS
         self._parts: list[list[pl.DataFrame]] = [[] for _ in range(self.count)]
 
     def scan(self) -> Calls:
         return pl.concat([frame.lazy() for frame in self._frames])
 
+    def share(self, number: int) -> EvenPart:
+        return EvenPart(number, self._part_of)
+
     def take(self, number: int) -> list[Calls]:
-        # Each frame is freed once its calls are in their parts.
-        frames = (self._frames.pop(0) for _ in range(len(self._frames)))
-        for divided in in_turn(self._divide, frames, _FRAMES_AT_ONCE):
-            for part, own in zip(self._parts, divided, strict=True):
-                part.append(own)
+        if self._frames:
+            self._divide_all()
         calls = pl.concat(self._parts[number])
         self._parts[number].clear()
         return [calls.lazy()]
 
-    def _divide(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
-        """Return the calls of each part."""
+    def _divide_all(self) -> None:
         if self.count == 1:
-            return [frame]
-        buckets = number_buckets(frame)
-        owns = (PartNumber(part, self.count).has(buckets) for part in range(self.count))
+            self._parts[0], self._frames = self._frames, []
+            return
+        buckets = list(in_turn(number_buckets, self._frames, _FRAMES_AT_ONCE))
+        calls = pl.concat(buckets, rechunk=False).value_counts(name="calls").rows()
+        self._part_of = _spread(dict(calls), self.count)
+        # Each frame is freed once its calls are in their parts.
+        numbered = ((self._frames.pop(0), buckets.pop(0)) for _ in range(len(buckets)))
+        for divided in in_turn(self._divide, numbered, _FRAMES_AT_ONCE):
+            for part, own in zip(self._parts, divided, strict=True):
+                part.append(own)
+
+    def _divide(self, numbered: tuple[pl.DataFrame, pl.Series]) -> list[pl.DataFrame]:
+        """Return the calls of each part."""
+        frame, buckets = numbered
+        owns = (self.share(number).has(buckets) for number in range(self.count))
         # In one piece, because each step takes longer with many; the whole part would take twice
         # the memory.
         return [frame.filter(is_own).rechunk() for is_own in owns]
@@ -155,6 +187,18 @@ def number_buckets(calls: pl.DataFrame) -> pl.Series:
     sums = [crc32("\0".join(each).encode()) >> _SHIFT for each in texts]
     rows = row_finder(groups)(labels.to_struct())
     return pl.Series(_BUCKET, sums, pl.UInt16).gather(rows)
+
+
+def _spread(calls: Mapping[int, int], parts: int) -> list[int]:
+    """Return the part of each bucket with so many calls, so that the largest part is small.
+
+    The largest bucket comes first, and each goes to the part that has the fewest calls so far.
+    """
+    part_of, sizes = [0] * BUCKETS, [0] * parts
+    for bucket in sorted(calls, key=lambda bucket: (-calls[bucket], bucket)):
+        part_of[bucket] = sizes.index(min(sizes))
+        sizes[part_of[bucket]] += calls[bucket]
+    return part_of
 
 
 def sort_by_bucket(calls: pl.DataFrame) -> tuple[pl.DataFrame, list[int]]:
@@ -238,11 +282,14 @@ class Scratch:
     def scan(self) -> Calls:
         return pl.concat(self.scan_files())
 
+    def share(self, number: int) -> PartNumber:
+        return PartNumber(number, self.count)
+
     def scan_files(self) -> list[Calls]:
         return [self._read(file) for file in self.files]
 
     def take(self, number: int) -> list[Calls]:
-        return [take_part(self.slice_files(PartNumber(number, self.count)), self.scan())]
+        return [take_part(self.slice_files(self.share(number)), self.scan())]
 
     def slice_files(self, part: PartNumber) -> list[tuple[Calls, int]]:
         """Return the calls of a part in each file, and how many they are."""
@@ -370,7 +417,7 @@ class Collector:
         self,
         scratch: str | os.PathLike[str] | None = None,
         count: Callable[[], int] | None = None,
-        only: PartNumber | None = None,
+        only: Share | None = None,
         *,
         in_files: bool = False,
     ) -> None:

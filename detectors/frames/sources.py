@@ -27,8 +27,8 @@ from detectors.frames.parts import (
     CheckedCalls,
     Collector,
     InMemory,
-    PartNumber,
     Parts,
+    Share,
     alike,
     number_buckets,
 )
@@ -122,7 +122,7 @@ def place(
     mapping: Mapped | None = None,
     progress: Progress | None = None,
     scratch: str | os.PathLike[str] | None = None,
-    only: PartNumber | None = None,
+    only: Share | None = None,
     in_files: bool = False,
 ) -> CheckedCalls:
     """Return the checked calls of any source; `named` is what reads Parquet files.

@@ -18,7 +18,7 @@ from detectors.contract import (
     InvalidRow,
 )
 from detectors.engine import Calls, compose_labels, fetch
-from detectors.engine.categories import REPEATED, find_distinct
+from detectors.engine.categories import REPEATED
 from detectors.engine.levels import LEVEL_COLUMNS, LEVELS_LIST, number_lists
 from detectors.formats.columns import (
     COLUMNS,
@@ -168,7 +168,7 @@ def _is_fine(frame: pl.DataFrame, name: str) -> bool:
     if not is_number and column.dtype in (pl.String, pl.Categorical):
         if name == "request_id" and _are_plain(column):
             return True
-        labels = find_distinct(column) if column.dtype == pl.Categorical else column
+        labels = column.unique() if column.dtype == pl.Categorical else column
         value, is_fine = _label(name, pl.String())
         is_same = is_fine & (value == pl.col(name))
         return bool(labels.cast(pl.String).to_frame(name).select(is_same.all()).item())

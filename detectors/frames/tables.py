@@ -22,7 +22,7 @@ from detectors.frames.table_problems import describe_problems, is_invalid, probl
 from detectors.frames.usage_log import FIRST_INVALID, Add, Summary
 from detectors.threads import in_turn
 
-_PART_ROWS: Final = 1_000_000
+_PART_ROWS: Final = 500_000
 _ROWS_OF_LISTS: Final = 200_000  # texts of lists take much memory
 _MANY_ROWS: Final = 10_000
 _BATCHES_AT_ONCE: Final = 2

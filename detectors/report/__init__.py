@@ -10,7 +10,7 @@ from detectors.errors import TooFewValidRowsError
 from detectors.formats.csv_logs.mapping import Mapped
 from detectors.frames import Source, UsageLog, read
 from detectors.frames.inputs import find_spark_frame
-from detectors.frames.parts import InMemory, PartNumber, Parts
+from detectors.frames.parts import InMemory, Parts, Share
 from detectors.frames.sources import place, place_together
 from detectors.frames.usage_log import ReadRows
 from detectors.prices.book import PriceBook
@@ -111,7 +111,7 @@ def can_be_read_again(source: object) -> bool:
     return isinstance(source, str | os.PathLike | UsageLog) or hasattr(type(source), "columns")
 
 
-def reread(source: Source | UsageLog, engine: str | None, part: PartNumber) -> Parts:
+def reread(source: Source | UsageLog, engine: str | None, part: Share) -> Parts:
     return place(source, engine, only=part).calls
 
 

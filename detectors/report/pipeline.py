@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from detectors.contract import AuditSummary, PlanUsage, SavingsByDetector
 from detectors.engine import Row, planned_for
-from detectors.frames.parts import PartNumber, Parts
+from detectors.frames.parts import Parts, Share
 from detectors.frames.usage_log import ReadRows
 from detectors.prices import model_data
 from detectors.prices.book import PriceBook
@@ -51,7 +51,7 @@ _PARTS_AT_ONCE: Final = 2
 _MOST_DETAILS: Final = 2_000  # of 30 KB, while more parts are audited
 
 # Reads the calls of one part again.
-Reread = Callable[[PartNumber], Parts]
+Reread = Callable[[Share], Parts]
 Progress = Callable[[int, int], None]
 
 
@@ -125,7 +125,8 @@ def audit_logs(
         if keep_calls and frames:
             reopen = frames.__getitem__
         elif keep_calls and reread is not None:
-            reopen = partial(open_again, reread, job, facts, parts.count)
+            shares = [parts.share(number) for number in range(parts.count)]
+            reopen = partial(open_again, reread, job, facts, shares)
         return Whole(records, counted, results, book, thresholds).report(reopen)
 
 
@@ -148,10 +149,14 @@ def _drop_unlisted(
 
 
 def open_again(
-    reread: Reread, job: Job, facts: AuditFacts, parts: int, number: int
+    reread: Reread,
+    job: Job,
+    facts: AuditFacts,
+    shares: Sequence[Share],
+    number: int,
 ) -> FlaggedFrames:
     """Read the calls of a part again, and find in them what the audit has found."""
-    part = reread(PartNumber(number, parts))
+    part = reread(shares[number])
     priced = open_part(part.take(0), job, count=False).priced
     return find(priced.arrange(facts.windows), facts.rules)
 

@@ -20,6 +20,7 @@ from detectors.frames.parts import (
     PartNumber,
     Parts,
     Scratch,
+    Share,
     SortedFile,
     count_parts,
     number_buckets,
@@ -154,14 +155,16 @@ def parts_of(files: Sequence[FileInWindow]) -> Parts:
     return InMemory([categorize(_check(file.read()).collect()) for file in files])
 
 
-def read_part(files: Sequence[FileInWindow], part: PartNumber) -> InMemory:
+def read_part(files: Sequence[FileInWindow], part: Share) -> InMemory:
     """Read the calls of one part again, after the audit has freed its parts."""
     frames = []
     for file in files:
-        starts = read_starts(file.path)
-        rows = SortedFile(file.path, starts).rows_of(part) if starts else None
+        rows = None
+        # A part that was in memory has buckets from all over a file.
+        if isinstance(part, PartNumber) and (starts := read_starts(file.path)):
+            rows = SortedFile(file.path, starts).rows_of(part)
         calls = _check(file.read(rows)).collect()
-        frames.append(calls if starts else calls.filter(part.has(number_buckets(calls))))
+        frames.append(calls.filter(part.has(number_buckets(calls))) if rows is None else calls)
     return InMemory(frames, is_one_part=True)
 
 
@@ -195,8 +198,11 @@ class StoredParts:
         stored = [_check(file.read()) for file, _ in self._in_order]
         return pl.concat([*stored, *self._scratch.scan_files()])
 
+    def share(self, number: int) -> PartNumber:
+        return PartNumber(number, self.count)
+
     def take(self, number: int) -> list[Calls]:
-        part = PartNumber(number, self.count)
+        part = self.share(number)
         slices = [
             (_check(file.read(rows)), rows[1])
             for file, in_order in self._in_order

@@ -8,9 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from detectors.engine import frames, with_texts
-from detectors.engine.categories import find_distinct
 from detectors.frames import table_columns
-from tests.cases import each_case
 
 _CALLS = 500
 _TIMES = [1_790_000_000, 1_790_000_001, 5, 9_000_000_000, None]
@@ -34,15 +32,6 @@ def test_calls_are_looked_up_by_number_as_they_are_joined(
         found = frames.join_numbered(calls.lazy(), table.lazy(), "number").collect()
         plain = calls.join(table, on="number", how="inner", maintain_order="left")
         assert_frame_equal(found, plain, check_column_order=False)
-
-
-@each_case("kind", [pl.Categorical(), pl.Enum(["a", "b", "c", "d"])])
-def test_distinct_categories_are_those_of_the_column(kind: pl.DataType) -> None:
-    for seed in range(20):
-        random = Random(seed)
-        labels = pl.Series(random.choices(["a", "b", "c", None], k=random.randrange(9)), dtype=kind)
-        found = find_distinct(labels).cast(pl.String).to_list()
-        assert sorted(found) == sorted(set(labels.cast(pl.String).drop_nulls()))
 
 
 def test_a_row_that_is_there_twice_goes_wherever_it_stands_among_those_of_its_time() -> None:

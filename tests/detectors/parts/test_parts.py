@@ -38,6 +38,9 @@ class _Shuffled:
     def take(self, number: int) -> list[pl.LazyFrame]:
         return self._inner.take(self._order[number])
 
+    def share(self, number: int) -> parts.Share:
+        return self._inner.share(self._order[number])
+
     def close(self) -> None:
         self._inner.close()
 
@@ -130,6 +133,18 @@ def test_two_parts_in_memory_are_audited_at_once(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(pipeline, "audit_part", audit)
     detectors.audit(frame)
     assert not both.broken
+
+
+def test_parts_in_memory_have_about_as_many_calls_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By order of bucket, some part would have more than the largest route and its share."""
+    _split(monkeypatch, 250, on_disk=False)
+    sizes = [300, 120, *[20] * 29]
+    tags = [f"route-{number}" for number, calls in enumerate(sizes) for _ in range(calls)]
+    call = {"ts": "2026-10-01T09:00:00Z", "provider": "openai", "model": "gpt-4.1"}
+    rows = [call | {"tag": tag, "prompt_tokens": 9, "completion_tokens": 1} for tag in tags]
+    log = place(rows)
+    found = [log.calls.take(number)[0].collect().height for number in range(log.calls.count)]
+    assert sorted(found) == [220, 240, 240, 300]
 
 
 def test_a_group_beyond_the_memory_is_named(
