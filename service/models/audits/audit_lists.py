@@ -3,12 +3,12 @@
 They read only what is shown: with whole rows, a page takes longer.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Row, Select, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, func, literal, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from detectors.wording.imports import ShownSavings, show_savings
@@ -46,8 +46,8 @@ class AuditFilter(NamedTuple):
 
 
 def list_audits(
-    session: Session, account_id: str, wanted: AuditFilter, columns: Iterable[str]
-) -> Sequence[Row[Any]]:
+    session: Executor, account_id: str, wanted: AuditFilter, columns: Sequence[str]
+) -> list[dict[str, Any]]:
     """Return columns of the account's audits, newest first; ties are sorted by ID, descending."""
     query = select(*(_AUDIT[name] for name in columns)).where(
         _AUDIT.account_id == account_id, of_source(wanted.source)
@@ -58,7 +58,8 @@ def list_audits(
         query = query.where(_AUDIT.created_at >= wanted.since)
     if wanted.after is not None:
         query = query.where(tuple_(*_NEWEST) < wanted.after)
-    return session.execute(query.order_by(*(at.desc() for at in _NEWEST)).limit(wanted.limit)).all()
+    rows = session.execute(query.order_by(*(at.desc() for at in _NEWEST)).limit(wanted.limit))
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 class Reported(NamedTuple):
@@ -88,8 +89,8 @@ def list_reported(session: Session, account_id: str, limit: int) -> Sequence[Rep
 
 
 def find_findings(
-    session: Session, account_id: str, audit_id: str, columns: Iterable[str]
-) -> Sequence[Row[Any]] | None:
+    session: Executor, account_id: str, audit_id: str, columns: Sequence[str]
+) -> list[dict[str, Any]] | None:
     """Return columns of the audit's findings by rank; None if the account has no such audit."""
     rows = session.execute(
         select(*(_FINDING[name] for name in columns))
@@ -99,7 +100,7 @@ def find_findings(
     ).all()
     if not rows:
         return None
-    return [row for row in rows if row.id is not None]
+    return [dict(zip(columns, row, strict=True)) for row in rows if row.id is not None]
 
 
 Published = tuple[Audit, datetime]

@@ -17,7 +17,7 @@ from service.models.audits.audits import (
 from service.models.audits.queue_order import count_ahead
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS, READ_FINDINGS, SCOPES
-from service.web.http.current import current_config, get_session
+from service.web.http.current import current_config, get_connection, get_session
 from service.web.http.paths import AUDIT_ID_DOCUMENT
 from service.web.openapi.reading import NO_AUDIT, READ_ERRORS, SESSION_ERRORS, ReadBlueprint
 from service.web.openapi.report_schema import REPORT_REFERENCE
@@ -60,8 +60,13 @@ def list_all(query: dict[str, Any]) -> dict[str, Any]:
         query.get("cursor"),
         query.get("source"),
     )
-    audits = list_audits(get_session(), current_caller().account_id, wanted, _AUDIT_COLUMNS)
-    return page("audits", audits, limit, lambda last: make_cursor(Cursor(last.created_at, last.id)))
+    audits = list_audits(get_connection(), current_caller().account_id, wanted, _AUDIT_COLUMNS)
+    return page(
+        "audits",
+        audits,
+        limit,
+        lambda last: make_cursor(Cursor(last["created_at"], last["id"])),
+    )
 
 
 @blueprint.route("/audits/<audit_id>", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
@@ -88,7 +93,7 @@ def show(audit_id: str) -> Audit:
 def findings(audit_id: str) -> dict[str, Any]:
     """List an audit's findings."""
     account_id = current_caller().account_id
-    found = find_findings(get_session(), account_id, audit_id, _FINDING_COLUMNS)
+    found = find_findings(get_connection(), account_id, audit_id, _FINDING_COLUMNS)
     if found is None:
         raise NotFoundError(NO_AUDIT)
     return {"audit_id": audit_id, "findings": found}

@@ -9,7 +9,7 @@ from marshmallow.validate import OneOf
 from service.models.calls.account_findings import STATES
 from service.models.calls.finding_list import FILTERS, KEYS, UNRESOLVED_NAME, FindingFilter
 from service.web.schemas.audits import Moment, limit_field
-from service.web.schemas.cursors import CursorField, find_finding_cursor
+from service.web.schemas.cursors import CursorField, Rows, find_finding_cursor
 from service.web.schemas.ingest import described, required
 from service.web.schemas.spend import CSV, JSON
 
@@ -128,6 +128,6 @@ class AccountFindingSchema(Schema):
 
 class AccountFindingListSchema(Schema):
     findings = required(
-        fields.List, "The findings, most savings first.", fields.Nested(AccountFindingSchema)
+        Rows, "The findings, most savings first.", fields.Nested(AccountFindingSchema)
     )
     next_cursor = fields.String(metadata=described("Present if there are more findings."))

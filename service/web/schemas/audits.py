@@ -9,7 +9,7 @@ from marshmallow.validate import OneOf, Range
 
 from service.models.audits.audits import SOURCES, STATUSES
 from service.models.calls.account_audits import DEFAULT_WINDOW, WINDOWS
-from service.web.schemas.cursors import CursorField, find_cursor
+from service.web.schemas.cursors import CursorField, Rows, find_cursor
 from service.web.schemas.ingest import audit_id_field, described, required
 
 MAX_LIMIT: Final = 200
@@ -217,7 +217,7 @@ def columns_of(schema: type[Schema]) -> tuple[str, ...]:
 
 
 class AuditListSchema(Schema):
-    audits = required(fields.List, "Your audits, newest first.", fields.Nested(AuditSummarySchema))
+    audits = required(Rows, "Your audits, newest first.", fields.Nested(AuditSummarySchema))
     next_cursor = fields.String(
         metadata=described("Pass it as `cursor` to get the next page. Absent on the last page.")
     )
@@ -247,7 +247,7 @@ class FindingSchema(Schema):
 class FindingListSchema(Schema):
     audit_id = audit_id_field()
     findings = required(
-        fields.List,
+        Rows,
         "Ranked by monthly impact. Potential savings overlap and don't add up.",
         fields.Nested(FindingSchema),
     )

@@ -5,7 +5,7 @@ from marshmallow.validate import OneOf, Range
 
 from service.models.audits.report_links import STATES
 from service.web.schemas.audits import Moment, limit_field
-from service.web.schemas.cursors import CursorField, find_cursor
+from service.web.schemas.cursors import CursorField, Rows, find_cursor
 from service.web.schemas.ingest import audit_id_field, described, required
 
 
@@ -31,9 +31,7 @@ class ReportLinkSchema(Schema):
 
 
 class ReportLinkListSchema(Schema):
-    report_links = required(
-        fields.List, "The latest issued first.", fields.Nested(ReportLinkSchema)
-    )
+    report_links = required(Rows, "The latest issued first.", fields.Nested(ReportLinkSchema))
     next_cursor = fields.String(
         metadata=described("Pass it as `cursor` to get the next page. Absent on the last page.")
     )

@@ -11,7 +11,7 @@ from service.models.base import utc_now
 from service.models.calls.spend import DAY, KEYS, MAX_DAYS, MAX_KEYS, Selection
 from service.reports.focus import V1_2, VERSIONS
 from service.web.schemas.audits import limit_field
-from service.web.schemas.cursors import EXPECTED, CursorField, SpendCursor, find_spend_cursor
+from service.web.schemas.cursors import EXPECTED, CursorField, Rows, SpendCursor, find_spend_cursor
 from service.web.schemas.ingest import described, required
 
 JSON, CSV, FOCUS = FORMATS = ("json", "csv", "focus")
@@ -171,7 +171,7 @@ class SpendSchema(Schema):
     last = required(fields.Date, "The last day of the range (UTC).", data_key="to")
     group_by = required(fields.List, "The keys of each row.", fields.String(validate=OneOf(KEYS)))
     spend = required(
-        fields.List,
+        Rows,
         "Sorted by the keys. Groups without calls are omitted.",
         fields.Nested(SpendLineSchema),
     )

@@ -48,6 +48,8 @@ _STATUS: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
 )
 
 SLOTS: Final = 12  # for a pool of 10 connections, plus two for health checks and 503 responses
+# What a process waits for each of its connections before it accepts another, and at most.
+_STEP_SECONDS, _MOST_STEPS = 0.0001, 10
 # How long a sender may pause in the middle of a request.
 _SILENCE_SECONDS: Final = 8
 _SILENCE: Final = struct.pack("@ll", _SILENCE_SECONDS, 0)  # a `struct timeval`
@@ -113,8 +115,17 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             before = -1
             while before != self.nr_conns:
                 before = self.nr_conns
-                self.accept(listener)
+                super().accept(listener)
             listener.close()
+
+    def accept(self, listener: Any) -> None:
+        """Let a process with fewer connections go first: each new one wakes all processes.
+
+        Otherwise the one that the kernel wakes first gets all of them, and its threads share one
+        processor while the other process is idle.
+        """
+        time.sleep(min(self.nr_conns, _MOST_STEPS) * _STEP_SECONDS)
+        super().accept(listener)
 
     def enqueue_req(self, conn: Any) -> None:
         """Give the connection a thread, but a new one only when its client has sent something."""

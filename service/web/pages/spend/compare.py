@@ -183,10 +183,10 @@ def _find_previous(after_id: str) -> Mapping[str, str]:
         return {}
     wanted = AuditFilter(limit=_LISTED, status=DONE, source=after.source)
     earlier = (
-        audit.id
+        audit["id"]
         for audit in list_audits(session, account_id, wanted, ("id", "created_at", "window_days"))
-        if (audit.created_at, audit.window_days) < (after.created_at, after.window_days)
-        and find_published(session, audit.id)  # reports of batches are deleted after a while
+        if (audit["created_at"], audit["window_days"]) < (after.created_at, after.window_days)
+        and find_published(session, audit["id"])  # reports of batches are deleted after a while
     )
     found = next(earlier, None)
     return {"before": found} if found else {}

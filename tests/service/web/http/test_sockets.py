@@ -1,10 +1,12 @@
 """Broken, incomplete, oversized or missing bodies, on real sockets."""
 
+import http.client
 import json
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 
 from detectors.contract import MAX_BATCH_BYTES
@@ -103,3 +105,22 @@ def test_a_silent_sender_is_disconnected(live: LiveService) -> None:
         amid_headers = pool.submit(_answer, live, AUDITS_LINE)
         _error(_answer(live, _ingest(live.add_tenant(), 500, b"{")), 400, "bad_request")
         assert amid_headers.result() == b""
+
+
+def test_connections_are_spread_over_the_processes(live: LiveService) -> None:
+    """Without a wait before it accepts, one process gets all that come one after the other."""
+    address, opened = urlsplit(live.url), list[http.client.HTTPConnection]()
+    for _ in range(20):
+        opened.append(http.client.HTTPConnection(address.netloc, timeout=20))
+        opened[-1].request("GET", "/healthz")
+        opened[-1].getresponse().read()
+    clients = {each.sock.getsockname()[1] for each in opened}
+    processes = psutil.Process(live.process.pid).children()
+    counts = [
+        sum(bool(each.raddr) and each.raddr.port in clients for each in process.net_connections())
+        for process in processes
+    ]
+    for each in opened:
+        each.close()
+    assert sum(counts) == len(opened)
+    assert min(counts) >= 2
