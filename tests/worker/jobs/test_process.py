@@ -88,7 +88,7 @@ def worker_here(config: Config, monkeypatch: pytest.MonkeyPatch) -> Iterator[Que
 def test_a_stop_signal_between_two_jobs_is_never_lost_nor_is_a_job(
     config: Config, worker_here: QueueWorker, moment: str, jobs: int
 ) -> None:
-    worker, sent = worker_here, list[str]()
+    worker, me, sent = worker_here, os.getpid(), list[str]()
     for number in range(jobs):
         AuditQueues.from_config(config).enqueue_mail(f"unknown-{number}")
 
@@ -96,10 +96,10 @@ def test_a_stop_signal_between_two_jobs_is_never_lost_nor_is_a_job(
         is_moment = event == "call" and frame.f_code.co_name == moment
         if is_moment and worker.get_state() == WorkerStatus.IDLE and not sent:
             sent.append(moment)
-            os.kill(worker.pid, signal.SIGTERM)
+            os.kill(me, signal.SIGTERM)
 
     # A second signal ends a worker that has lost the first, and fails the test.
-    late = Timer(20, os.kill, (worker.pid, signal.SIGTERM))
+    late = Timer(20, os.kill, (me, signal.SIGTERM))
     late.start()
     sys.setprofile(send_signal)
     try:
