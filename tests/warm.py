@@ -7,6 +7,7 @@ such process, which imports more. Both end when no process of the run is connect
 """
 
 import atexit
+import faulthandler
 import fcntl
 import gc
 import json
@@ -26,6 +27,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any, Final, NoReturn
 from zlib import crc32
+
+import psutil
 
 from tests.run_folder import run_folder
 from tests.service.support.compiled_templates import compile_templates_once
@@ -78,6 +81,7 @@ class WarmProcess:
             "errors": str(error_file or log_file),
         }
         log_file.touch()
+        self._error_file = error_file or log_file
         self._forking = _forking(tuple(imports))
         self.pid: int = self._forking.ask("start", order)
         self.returncode: int | None = None
@@ -91,9 +95,20 @@ class WarmProcess:
         deadline = time.monotonic() + timeout
         while (code := self.poll()) is None:
             if time.monotonic() > deadline:
-                raise subprocess.TimeoutExpired("a warm process", timeout)
+                late = subprocess.TimeoutExpired("a warm process", timeout)
+                late.add_note(self._abort())
+                raise late
             time.sleep(0.01)
         return code
+
+    def _abort(self) -> str:
+        """Let it and what it has forked print where they are, and end; return the last lines."""
+        process = psutil.Process(self.pid)
+        processes = [process, *process.children(recursive=True)]
+        for each in processes:
+            each.send_signal(signal.SIGABRT)
+        psutil.wait_procs(processes, timeout=5)
+        return self._error_file.read_text(errors="replace")[-10_000:]
 
     def send_signal(self, number: int) -> None:
         # Its process ID is not used again before `poll` has found it ended.
@@ -241,6 +256,7 @@ def _become(order: dict[str, Any]) -> None:
     for number, source in enumerate(opened):
         os.dup2(source, number)
         os.close(source)
+    faulthandler.enable()
 
 
 def _run(module: str) -> int:

@@ -5,7 +5,7 @@ import signal
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import Final
 
 import click
@@ -97,7 +97,8 @@ def watch(
 
     stopped = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+        # A thread sets it: the wait that the signal interrupts may hold the lock of the event.
+        signal.signal(number, lambda *_: Thread(target=stopped.set).start())
     with open_ledger(ledger_path) as ledger:
         watcher = Watcher(ledger, destination, label=label, days=days)
         if once:

@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from redis import Redis, RedisError
+from redis.exceptions import ConnectionError as RedisConnectionError
 from rq import Queue
+from rq.exceptions import StopRequested
 from rq.executions import Execution
 from rq.job import Job
 from rq.serializers import JSONSerializer
@@ -60,8 +62,9 @@ _TRIES: Final = 20
 _PAUSE_SECONDS: Final = 0.11
 AUDIT_QUEUES: Final = (*QUEUE_NAMES.values(), CALL_STORE_QUEUE)
 NOTICE_QUEUES: Final = (NOTICE_QUEUE, CONNECTION_QUEUE)
-# RQ waits 15 seconds less for a wake-up, and treats a reply 10 seconds late as a hang.
-_WORKER_TTL_SECONDS: Final = 20
+# RQ waits 15 seconds less for a wake-up, and treats a reply 10 seconds late as a hang. A stop is
+# noticed after the wait.
+_WORKER_TTL_SECONDS: Final = 16
 _CONNECT_SECONDS: Final = 2.0
 _RECONNECT_SECONDS: Final = 1.0
 # How soon a job that an outage has ended may be enqueued again. Those of rows wait by their rows.
@@ -108,6 +111,30 @@ class QueueWorker(Worker):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         # Between the fork and here, a signal would have run the parent's handler.
         listen_for_stop(is_already_requested=self.is_stop_requested)
+
+    def _shutdown(self) -> None:
+        """Only note the stop; RQ would raise an error wherever the signal arrives.
+
+        At every command, redis-py has moments in which it drops any error. Then the worker ran on.
+        """
+        self._stop_requested = True
+
+    def dequeue_job_and_maintain_ttl(
+        self, timeout: int | None, max_idle_time: int | None = None
+    ) -> tuple[Job, Queue] | None:
+        """Wait for a job until there is one, or a stop is requested."""
+        found = None
+        while found is None and not self._stop_requested:
+            found = super().dequeue_job_and_maintain_ttl(timeout, max_idle_time=timeout)
+        return found
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        try:
+            super().heartbeat(timeout, pipeline)
+        except RedisConnectionError:
+            if self._stop_requested:  # RQ would wait until Redis is back
+                raise StopRequested from None
+            raise
 
     def handle_warm_shutdown_request(self) -> None:
         super().handle_warm_shutdown_request()  # type: ignore[no-untyped-call]

@@ -2,12 +2,11 @@
 
 import math
 import os
-import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Lock
+from threading import Lock
 from typing import Final
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -18,6 +17,7 @@ from prometheus_client.registry import Collector
 from service.config import Config
 from service.core.db import make_engine
 from service.core.logs import configure_logging, get_logger
+from service.core.stop_event import make_stop_event
 from service.errors import ConfigError
 from service.jobs.queues import AuditQueues
 from service.models.base import utc_now
@@ -33,9 +33,7 @@ _log = get_logger(__name__)
 def run_metrics(config: Config) -> None:
     """Serve until SIGTERM or SIGINT."""
     configure_logging(config.log_level)
-    stopping = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stopping.set())
+    stopping = make_stop_event()
     try:
         server, thread = start_http_server(
             config.metrics_port, config.metrics_host, make_registry(config)

@@ -1,6 +1,5 @@
 """The sweeper: re-queue audits, mails and notices whose wake-up or worker was lost; clean up."""
 
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -17,6 +16,7 @@ from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.db import make_engine
 from service.core.logs import get_logger
+from service.core.stop_event import make_stop_event
 from service.core.telemetry.counters import PRICE_UPDATES, SWEEPER_ACTIONS, timed_task
 from service.core.telemetry.processes import begin_process
 from service.jobs.outages import find_outage
@@ -224,9 +224,7 @@ class Sweeper:
 def run_sweeper(config: Config) -> None:
     """Sweep every `sweep_seconds` until SIGTERM or SIGINT."""
     begin_process(config)
-    stopping = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stopping.set())
+    stopping = make_stop_event()
     blobs = BlobStore.from_url(config.storage_url)
     _log.info("sweeper_started")
     Sweeper(config, make_engine(config), AuditQueues.from_config(config), blobs).run(stopping)

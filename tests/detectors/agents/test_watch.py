@@ -516,11 +516,14 @@ systemctl --user is-active tallystick-watch || true
 
 @pytest.mark.stress
 def test_a_real_user_manager_runs_the_unit_and_forgets_it(tmp_path: Path) -> None:
-    """It is started in a mount namespace of its own, for which the test has to be root."""
+    """It is started in namespaces of its own, for which the test has to be root.
+
+    Processes that it saw, it would move into a control group without real-time priority.
+    """
     assert os.geteuid() == 0
     env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHON": sys.executable}
     done = subprocess.run(
-        ["unshare", "--mount", "bash", "-eu", "-c", MANAGER],
+        ["unshare", "--mount-proc", "--pid", "--kill-child", "bash", "-eu", "-c", MANAGER],
         env=env, capture_output=True, text=True, timeout=90, check=True,
         cwd=Path(__file__).parents[3],
     )  # fmt: skip

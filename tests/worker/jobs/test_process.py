@@ -2,12 +2,20 @@
 
 import os
 import signal
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
+from types import FrameType
 
 import pytest
+from rq.worker import WorkerStatus
 
-from service.jobs.process import give_way
+from service.config import Config
+from service.core.redis import connect
+from service.jobs.process import QueueWorker, give_way
+from service.jobs.queues import AuditQueues
 from tests.worker.support.system import System
 from tests.worker.support.waiting import wait_until
 
@@ -55,6 +63,54 @@ def test_a_worker_without_redis_still_stops(system: System) -> None:
     system.processes["worker-0"].terminate()
     # One that is still starting, or that looks for Redis, has nothing to finish.
     assert system.processes["worker-0"].wait() in (0, -signal.SIGTERM)
+
+
+@pytest.fixture
+def worker_here(config: Config, monkeypatch: pytest.MonkeyPatch) -> Iterator[QueueWorker]:
+    """A worker for this process, whose signals and environment it changes."""
+    for name in ("RQ_JOB_ID", "RQ_WORKER_ID"):
+        monkeypatch.setenv(name, "")
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    redis = connect(config, socket_timeout=None)
+    redis.flushdb()
+    yield QueueWorker(redis, ["mail", "notices"])
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    redis.close()
+
+
+@pytest.mark.parametrize(
+    ("moment", "jobs"),
+    [("dequeue_any", 0), ("get_provider_manager", 0), ("from_queue_key", 1)],
+    ids=["before it waits", "where redis-py drops any error", "with a job in its hands"],
+)
+def test_a_stop_signal_between_two_jobs_is_never_lost_nor_is_a_job(
+    config: Config, worker_here: QueueWorker, moment: str, jobs: int
+) -> None:
+    worker, me, sent = worker_here, os.getpid(), list[str]()
+    for number in range(jobs):
+        AuditQueues.from_config(config).enqueue_mail(f"unknown-{number}")
+
+    def send_signal(frame: FrameType, event: str, _argument: object) -> None:
+        is_moment = event == "call" and frame.f_code.co_name == moment
+        if is_moment and worker.get_state() == WorkerStatus.IDLE and not sent:
+            sent.append(moment)
+            os.kill(me, signal.SIGTERM)
+
+    # A second signal ends a worker that has lost the first, and fails the test.
+    late = Timer(20, os.kill, (me, signal.SIGTERM))
+    late.start()
+    sys.setprofile(send_signal)
+    try:
+        worker.work(logging_level=None)
+    finally:
+        sys.setprofile(None)
+        late.cancel()
+    assert sent
+    assert worker.is_stop_requested
+    finished = worker.queues[0].finished_job_registry
+    assert finished.count == jobs
 
 
 def test_the_queues_are_served_in_turn(system: System) -> None:
