@@ -60,8 +60,8 @@ demo: $(SERVICE) ## Audit the sample log with the real service; ONCE=1 stops aft
 # Four processes on two processors, because some tests mostly wait; six take a minute longer.
 # Tests that share a server share a process, the long groups first (tests/groups.toml).
 # The tests start beside the types, which take one processor half a minute longer than the other
-# checks take the other; what is wrong with them is printed last. The wording and the locks of
-# migrations are among the tests.
+# checks take the other; what is wrong with them is printed last. The wording, the locks of
+# migrations and the names of usage are among the tests.
 test: $(DEV) ## Run the checks and the whole suite; list skipped tests and the 30 slowest
 	@found=$$(mktemp); trap 'rm -f $$found' EXIT; \
 	$(BIN)/mypy > $$found 2>&1 & types=$$!; \
@@ -76,8 +76,7 @@ test-fast: $(DEV) ## Run the fast tests
 
 CHECKED_BY_TESTS := tests/meta/test_words.py tests/meta/test_migration_locks.py
 CHECKS := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
-	$(MAKE) --no-print-directory $(COMPILED) && \
-	$(MAKE) --no-print-directory usage-drift
+	$(MAKE) --no-print-directory $(COMPILED)
 
 # Collecting all tests compiles them once, before several processes would each compile them.
 $(COMPILED): $(shell find tests -name '*.py') | $(BIN)/python
@@ -86,7 +85,8 @@ $(COMPILED): $(shell find tests -name '*.py') | $(BIN)/python
 
 check: $(DEV) ## Check style, types, imports between packages, wording, locks of migrations, deploy/
 	@$(BIN)/mypy & types=$$!; \
-	$(CHECKS) && $(BIN)/python -m pytest -q -m "not stress" $(CHECKED_BY_TESTS) tests/deploy; \
+	$(CHECKS) && $(MAKE) --no-print-directory usage-drift && \
+	  $(BIN)/python -m pytest -q -m "not stress" $(CHECKED_BY_TESTS) tests/deploy; \
 	others=$$?; wait $$types && exit $$others
 
 format: $(DEV) ## Format the code and fix lint errors

@@ -4,10 +4,11 @@ Tests use the service's role, like the service, so that they notice a missing gr
 """
 
 from collections import Counter
+from functools import cache
 from typing import Final
 from uuid import uuid4
 
-from sqlalchemy import create_engine, inspect, make_url, text
+from sqlalchemy import URL, Engine, create_engine, inspect, make_url, text
 
 from service.core.db import migrate
 from service.operations.local.postgres import DATABASE, OWNER_ROLE, ROLE
@@ -46,10 +47,16 @@ def as_ordinary(owner_url: str) -> str:
 def _copy_database(database_url: str, template: str, name: str) -> None:
     # Not from the database itself: one that is copied has no connections.
     url = make_url(as_owner(database_url)).set(database="postgres")
-    engine = create_engine(url, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
-    engine.dispose()
+    with _connect_once(url).connect() as connection:
+        # Half the processor time of a copy that PostgreSQL's log has, too.
+        connection.execute(text("SET file_copy_method = clone"))
+        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"))
+
+
+@cache
+def _connect_once(url: URL) -> Engine:
+    """Return an engine that keeps its connection: each new one costs a session of PostgreSQL."""
+    return create_engine(url, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
 
 
 def count_rows(database_url: str) -> Counter[str]:

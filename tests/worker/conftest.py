@@ -152,7 +152,6 @@ def engine(config: Config) -> Iterator[Engine]:
     yield engine
     with engine.begin() as connection:
         connection.execute(delete(Account).where(Account.email == "worker@example.com"))
-    engine.dispose()
 
 
 @pytest.fixture
