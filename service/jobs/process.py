@@ -136,6 +136,14 @@ class QueueWorker(Worker):
                 raise StopRequested from None
             raise
 
+    def register_death(self) -> None:
+        """Tell Redis, which need not answer: a service manager kills what doesn't stop in time."""
+        pool = self.connection.connection_pool
+        pool.connection_kwargs["socket_timeout"] = _CONNECT_SECONDS
+        pool.disconnect()
+        pool.reset()  # its connections keep the timeout that they were made with
+        super().register_death()  # type: ignore[no-untyped-call]
+
     def handle_warm_shutdown_request(self) -> None:
         super().handle_warm_shutdown_request()  # type: ignore[no-untyped-call]
         self._stop_job()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from threading import Timer
 from types import FrameType
 
 import pytest
+from redis import Connection, RedisError
 from rq.worker import WorkerStatus
 
 from service.config import Config
@@ -111,6 +113,22 @@ def test_a_stop_signal_between_two_jobs_is_never_lost_nor_is_a_job(
     assert worker.is_stop_requested
     finished = worker.queues[0].finished_job_registry
     assert finished.count == jobs
+
+
+def test_a_worker_stops_in_time_if_redis_no_longer_answers(worker_here: QueueWorker) -> None:
+    worker_here.connection.ping()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = dict(zip(("host", "port"), silent.getsockname(), strict=True))
+        pool = worker_here.connection.connection_pool
+        pool.connection_class = Connection
+        pool.connection_kwargs = {**pool.connection_kwargs, **address}
+        pool.connection_kwargs.pop("path", None)
+        pool.disconnect()
+        pool.reset()
+        began = time.monotonic()
+        with pytest.raises(RedisError):
+            worker_here.teardown()  # type: ignore[no-untyped-call]
+        assert time.monotonic() - began < 10
 
 
 def test_the_queues_are_served_in_turn(system: System) -> None:
