@@ -227,3 +227,30 @@ def test_an_account_in_parts_gives_the_same_report(
     assert audited.report.to_json() == expected.report.to_json() == alone.to_json()
     assert audited.finding_days == expected.finding_days
     assert audited.traffic == expected.traffic
+
+
+def test_calls_of_parts_that_were_in_memory_are_read_again_from_files_in_any_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a part has buckets from all over a file that is in order of bucket."""
+    calls = _calls().with_columns(pl.lit("import").alias("import_id"))
+    whole = windows.audit_window(_write_one(calls, tmp_path), ALL, TERMS, keep_calls=True).report
+    files = [tmp_path / "in-order.parquet", tmp_path / "as-they-came.parquet"]
+    half = calls.height // 2
+    for file, own, most in zip(files, (calls[:half], calls[half:]), (1, half * 2), strict=True):
+        monkeypatch.setattr(call_files, "MANY_CALLS", most)
+        with file.open("wb") as opened:
+            call_files.write_calls(own, opened)
+    assert [bool(call_files.read_starts(file)) for file in files] == [True, False]
+    monkeypatch.setattr(stored_calls, "ONE_PART_CALLS", 1)
+    monkeypatch.setattr(parts, "ONE_PART_CALLS", 1)
+    monkeypatch.setattr(parts, "MEMORY_PART_CALLS", -(-calls.height // 8))
+    placed = windows.read_window(files, ALL).calls.calls
+    assert (placed.in_memory, placed.count) == (True, 8)
+    report = windows.audit_window(files, ALL, TERMS, keep_calls=True).report
+    findings = [finding.id for finding in whole.findings]
+    assert [finding.id for finding in report.findings] == findings
+    for own, other in zip(
+        report.collect_calls(findings), whole.collect_calls(findings), strict=True
+    ):
+        assert own.equals(other)
