@@ -7,7 +7,6 @@
 below are imported on first use, because the dataframe library and the prices take time to load.
 """
 
-import gc
 import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -88,13 +87,6 @@ def __getattr__(name: str) -> Any:
     # Polars reads this when it is imported: freed memory stays with the process for ten seconds,
     # and is for all threads. That saves a quarter of the time of a large audit.
     os.environ.setdefault("_RJEM_MALLOC_CONF", MEMORY)
-    # What is imported is no garbage, and looking for some takes a seventh of the import.
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    finally:
-        if is_enabled:
-            gc.enable()
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
