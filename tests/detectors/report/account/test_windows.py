@@ -248,6 +248,8 @@ def test_calls_of_parts_that_were_in_memory_are_read_again_from_files_in_any_ord
     placed = windows.read_window(files, ALL).calls.calls
     assert (placed.in_memory, placed.count) == (True, 8)
     report = windows.audit_window(files, ALL, TERMS, keep_calls=True).report
+    assert isinstance(whole, detectors.Report)
+    assert isinstance(report, detectors.Report)
     findings = [finding.id for finding in whole.findings]
     assert [finding.id for finding in report.findings] == findings
     for own, other in zip(
