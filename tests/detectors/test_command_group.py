@@ -117,18 +117,3 @@ def test_the_console_command_starts_without_the_service_or_a_dataframe_library()
     run = subprocess.run([sys.executable, "-c", check + code], capture_output=True, text=True)
     assert run.stdout == "[]\n"
     assert "cannot read" in run.stderr
-
-
-def test_the_import_of_a_name_leaves_collection_of_garbage_on() -> None:
-    """It is the whole process's: what another thread does meanwhile counts on it."""
-    code = (
-        "import gc, sys, detectors\n"
-        "seen = set()\n"
-        "class Finder:\n"
-        "    def find_spec(*_): seen.add(gc.isenabled())\n"
-        "sys.meta_path.insert(0, Finder())\n"
-        "detectors.audit\n"
-        "print(seen)"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert run.stdout == "{True}\n"
