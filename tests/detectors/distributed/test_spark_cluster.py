@@ -45,7 +45,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def fragile(tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster whose processes are killed."""
+    """A cluster of one test, which kills its processes, or keeps its executors busy."""
     with running(tmp_path) as started:
         yield started
 
@@ -158,7 +158,7 @@ def test_spark_stops_when_an_audit_is_given_up() -> None:
 @pytest.mark.stress
 @pytest.mark.parametrize("address", ["classic", "connect"])
 def test_spark_audits_any_partitions_and_tags_as_here(
-    cluster: Cluster, log: pl.DataFrame, tmp_path: Path, address: str
+    fragile: Cluster, log: pl.DataFrame, tmp_path: Path, address: str
 ) -> None:
     """Of 60,004 tags, most have one call; a table of Spark's own catalog is a frame as well."""
     first = STARTS[0]
@@ -182,7 +182,7 @@ def test_spark_audits_any_partitions_and_tags_as_here(
                 expected.append(document)
     cases.append(_case(tmp_path, log, table=f"calls_{address}"))
     expected.append(_audit(log))
-    where = cluster.master_url if address == "classic" else cluster.start_connect()
+    where = fragile.master_url if address == "classic" else fragile.start_connect()
     found = Program(tmp_path, where, cases).finish(_LONG)
     differing = [case for case, a, b in zip(cases, found, expected, strict=True) if a != b]
     assert not differing, found[cases.index(differing[0])][:500]
