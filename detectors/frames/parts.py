@@ -29,7 +29,7 @@ from detectors.threads import in_turn
 # Calls of a part on disk and in memory, where two are audited at once, and those up to which all of
 # them stay in memory, as one part or as several.
 PART_CALLS: Final = 2_000_000
-MEMORY_PART_CALLS: Final = 1_700_000
+MEMORY_PART_CALLS: Final = 1_250_000
 ONE_PART_CALLS: Final = 4_000_000
 MEMORY_CALLS: Final = 12_000_000
 # What the audit of a part takes of memory.

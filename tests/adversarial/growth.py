@@ -9,7 +9,7 @@ MOST_PER_DOUBLING: Final = 2.2
 # Quadratic growth is 4.
 MOST_PER_SMALL_DOUBLING: Final = 3.0
 # Less than this is noise, and no attack.
-_NOISE_SECONDS: Final = 0.05
+_NOISE_SECONDS: Final = 0.03
 _ROUNDS: Final = 6
 
 _Text = TypeVar("_Text")
